@@ -1,0 +1,81 @@
+# Every target works in .venv, which it makes itself; nothing but packages is downloaded.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+DEMO_DIR ?= var/demo
+RUN_DIR ?= var/data
+PORT ?= 8000
+SEED ?= 1
+SECONDS ?= 60
+# Most of the slow tests wait for processes, so that a few more of them than cores go well.
+TESTFLAGS ?= --numprocesses 3 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo run backup restore test lint types imports check-generated schema bench faults ci clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11))" || { echo "Python 3.11 is needed; name it with: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock pyproject.toml client/pyproject.toml | $(BIN)/python
+	@echo "Installing Reprise into $(VENV) ..."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e client -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: $(VENV)/.runtime ## install into .venv what is needed to run
+
+install-dev: $(VENV)/.dev ## install what is needed to develop and test, too
+
+demo: install ## start everything, run a flaky session to success, leave the server up
+	@$(BIN)/python manage.py demo --data-dir $(DEMO_DIR) --port $(PORT)
+
+run: install ## start the standalone server (RUN_DIR=, PORT=)
+	@$(BIN)/python manage.py standalone --data-dir $(RUN_DIR) --port $(PORT)
+
+backup: install ## write a backup of the standalone server, which may run (RUN_DIR=, FILE=)
+	@$(BIN)/python manage.py backup --data-dir $(RUN_DIR) "$(or $(FILE),reprise-$(shell date +%Y%m%d-%H%M%S).backup)"
+
+restore: install ## bring the standalone server back from a backup (RUN_DIR=, FILE=, FORCE=1)
+	@$(if $(FILE),,echo "name the backup: make restore FILE=..."; exit 1)
+	@$(BIN)/python manage.py restore --data-dir $(RUN_DIR) "$(FILE)" $(if $(FORCE),--force)
+
+test: install-dev ## run every test that this machine can run
+	@$(BIN)/python -m pytest $(TESTFLAGS)
+
+lint: install-dev ## style, types, import contracts, migrations, schema snapshot
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	DATABASE_URL=none $(BIN)/python -W error manage.py check --fail-level WARNING
+	DATABASE_URL=none $(BIN)/python manage.py makemigrations --check --dry-run
+	@mkdir -p var
+	DATABASE_URL=none $(BIN)/python manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
+	diff -u docs/openapi.yaml var/openapi.yaml || { echo "The API changed: run 'make schema' and commit docs/openapi.yaml"; exit 1; }
+
+schema: install-dev ## write the OpenAPI snapshot again
+	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+bench: install-dev ## run the benchmarks in their quick form
+	$(BIN)/python -m benchmarks.settle --quick
+	$(BIN)/python -m benchmarks.end_to_end --quick
+	$(BIN)/python -m benchmarks.idle --quick
+	$(BIN)/python -m benchmarks.decide --quick
+
+faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)
+	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS)
+
+ci: lint test ## all that CI runs
+
+clean: ## remove the virtual environment and all data of demo and run
+	rm -rf $(VENV) var

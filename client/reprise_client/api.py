@@ -1,0 +1,186 @@
+"""The client of the REST API: one method for each call, typed answers."""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from reprise_client.calls import listed, part, present
+from reprise_client.models import (
+    Attempt,
+    BulkChanges,
+    BulkOutcome,
+    Decision,
+    Event,
+    Session,
+    Whoami,
+    parsed,
+)
+from reprise_client.policies import PolicyCalls
+from reprise_client.simulations import SimulationCalls
+from reprise_client.streams import EventReader, LogReader, to_the_end
+from reprise_client.watching import watch
+
+
+class Client(PolicyCalls, SimulationCalls):
+    """Calls one server with one token; usable as a context manager.
+
+    `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is
+    what new sessions and lists of sessions are about when a call names none.
+
+    Every method raises `ServerUnreachable`, `ApiError` or `InvalidAnswer` (see `errors`).
+    """
+
+    def whoami(self) -> Whoami:
+        return self._get(Whoami, "/whoami/")
+
+    # Sessions
+
+    def session_create(self, **fields: Any) -> Session:
+        """Submits a session; `fields` are those of the API's create body.
+
+        Safe to repeat: a `creation_id` is made up if none is given, and the server answers a
+        second submission of the same one with the session that it already has.
+        """
+        body = {"creation_id": str(uuid.uuid4()), **fields}
+        if self.project is not None:
+            body.setdefault("project", self.project)
+        return self._send(Session, "POST", "/sessions/", body, idempotent=True)
+
+    def sessions_create(self, bodies: Iterable[Mapping[str, Any]]) -> list[BulkOutcome]:
+        """Submits up to 1,000 sessions in one call; an outcome for each, in their order.
+
+        One that is refused does not stop the others. Safe to repeat, as `session_create` is.
+        """
+        own = {} if self.project is None else {"project": self.project}
+        items = [{"creation_id": str(uuid.uuid4()), **own, **body} for body in bodies]
+        path = "/sessions/bulk/"
+        answer = self._transport.request("POST", path, json={"sessions": items}, idempotent=True)
+        results = answer.get("results") if isinstance(answer, dict) else None
+        return [parsed(BulkOutcome, item, path) for item in listed(results, path)]
+
+    def sessions(self, **filters: Any) -> Iterator[Session]:
+        """All sessions that pass the filters, page by page (`page_size` is the size of one).
+
+        Without a `project` filter those of the client's project; `project=None` lifts that.
+        """
+        if self.project is not None:
+            filters.setdefault("project", self.project)
+        return self._pages(Session, "/sessions/", filters)
+
+    def session(self, session_id: str) -> Session:
+        return self._get(Session, f"/sessions/{part(session_id)}/")
+
+    def attempts(self, session_id: str) -> list[Attempt]:
+        """The chain of any of its members, oldest first."""
+        path = f"/sessions/{part(session_id)}/attempts/"
+        answer = self._transport.request("GET", path)
+        return [parsed(Attempt, item, path) for item in listed(answer, path)]
+
+    def decision(self, session_id: str) -> Decision:
+        """Why this session's failure was or was not retried; a 404 if nothing was decided."""
+        return self._get(Decision, f"/sessions/{part(session_id)}/retry-decision/")
+
+    def cancel(self, session_id: str) -> Session:
+        """Cancels the whole chain; repeating it is harmless."""
+        path = f"/sessions/{part(session_id)}/cancel/"
+        return self._send(Session, "POST", path, {}, idempotent=True)
+
+    def retry(self, session_id: str, *, resources: Mapping[str, Any] | None = None) -> Session:
+        """Makes the next attempt now, whatever the budgets say, and gives it back.
+
+        It gets the resources of this one, with those that are given in their place.
+        """
+        body = {"resources": dict(resources)} if resources else {}
+        return self._send(Session, "POST", f"/sessions/{part(session_id)}/retry/", body)
+
+    def sessions_cancel_bulk(
+        self,
+        filters: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BulkChanges:
+        """Cancels the chains whose newest attempts pass the filters (those of `sessions`).
+
+        Up to 1,000 or `limit` in a call; `after` goes on where the page before ended. A dry run
+        says what would happen and changes nothing.
+        """
+        body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
+        return self._send(BulkChanges, "POST", "/sessions/bulk-cancel/", body, idempotent=True)
+
+    def sessions_retry_bulk(
+        self,
+        filters: Mapping[str, Any],
+        *,
+        resources: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BulkChanges:
+        """Retries the newest attempts that pass the filters, within the limits of retries a minute.
+
+        Otherwise as `retry`, page by page as `sessions_cancel_bulk`.
+        """
+        body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
+        if resources:
+            body["resources"] = dict(resources)
+        path = "/sessions/bulk-retry/"
+        return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
+
+    def _bulk(self, filters: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        own = {} if self.project is None else {"project": self.project}
+        return {"filter": present({**own, **filters}), **present(more)}
+
+    def watch(
+        self, session_id: str, *, chain: bool = True, timeout: float | None = None
+    ) -> Iterator[Session]:
+        """Yields the session, and with `chain` the attempts after it, on every change."""
+        return watch(self.session, session_id, chain=chain, timeout=timeout)
+
+    def wait(
+        self,
+        session_id: str,
+        *,
+        chain: bool = True,
+        timeout: float | None = None,
+        on_change: Callable[[Session], None] | None = None,
+    ) -> Session:
+        """The last attempt, once it has ended and no retry waits.
+
+        With `chain=False` this very session once it is final. `on_change` is called with every
+        new state on the way. Raises `WaitTimeout` after `timeout` seconds.
+        """
+        session: Session | None = None
+        for session in self.watch(session_id, chain=chain, timeout=timeout):
+            if on_change is not None:
+                on_change(session)
+        assert session is not None  # noqa: S101  # a watch that ends has yielded a final state
+        return session
+
+    # Logs and events
+
+    def logs(self, session_id: str, *, offset: int | None = None, tail: int | None = None) -> bytes:
+        """The log as it is now, from byte `offset` or the last `tail` lines of it."""
+        params = present({"offset": offset, "tail": tail})
+        path = f"/sessions/{part(session_id)}/logs/"
+        with self._transport.stream(path, params=params) as response:
+            return response.read()
+
+    def follow_logs(
+        self, session_id: str, *, offset: int = 0, tail: int | None = None
+    ) -> Iterator[str]:
+        """The log in pieces of text as it grows, to its end; cut connections are taken up again."""
+        reader = LogReader(self._transport, part(session_id), offset=offset, tail=tail)
+        yield from to_the_end(lambda: self.session(session_id).final, reader.stream)
+        if rest := reader.rest():
+            yield rest
+
+    def events(self, session_id: str, *, after: str | int | None = None) -> Iterator[Event]:
+        """The events recorded so far, oldest first, from the one behind `after`."""
+        return self._pages(Event, f"/sessions/{part(session_id)}/events/", {"after": after})
+
+    def follow_events(self, session_id: str, *, after: str | int | None = None) -> Iterator[Event]:
+        """The events as they happen, until the server ends the stream of a final session."""
+        reader = EventReader(self._transport, part(session_id), after=after)
+        return to_the_end(lambda: self.session(session_id).final, reader.stream)

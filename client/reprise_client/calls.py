@@ -1,0 +1,92 @@
+"""What every call of the REST API is made of: paths, pages, and answers that are checked."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, quote, urlsplit
+
+from reprise_client.errors import InvalidAnswer
+from reprise_client.models import AnyAnswer, parsed
+from reprise_client.transport import Transport
+
+
+class Calls:
+    """One server with one token; usable as a context manager.
+
+    `project` (`domain/name`) is what calls are about that name none.
+    """
+
+    def __init__(self, url: str, token: str, project: str | None = None, *, timeout: float = 30.0):
+        self._transport = Transport(url, token, timeout=timeout)
+        self.url = self._transport.url
+        self.project = project
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _get(
+        self, kind: type[AnyAnswer], path: str, params: Mapping[str, Any] | None = None
+    ) -> AnyAnswer:
+        return parsed(kind, self._transport.request("GET", path, params=params), self.url + path)
+
+    def _send(
+        self,
+        kind: type[AnyAnswer],
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        params: Mapping[str, Any] | None = None,
+        idempotent: bool = False,
+        timeout: float | None = None,
+    ) -> AnyAnswer:
+        answer = self._transport.request(
+            method, path, json=body, params=params, idempotent=idempotent, timeout=timeout
+        )
+        return parsed(kind, answer, self.url + path)
+
+    def _pages(
+        self, kind: type[AnyAnswer], path: str, filters: Mapping[str, Any]
+    ) -> Iterator[AnyAnswer]:
+        params: Mapping[str, Any] | None = present(filters)
+        while params is not None:
+            page = self._transport.request("GET", path, params=params)
+            results = page.get("results") if isinstance(page, dict) else None
+            for item in listed(results, self.url + path):
+                yield parsed(kind, item, self.url + path)
+            # Only the cursor is taken from the link: its host is what a proxy made of ours, and
+            # the token goes nowhere else than to the address that the user gave.
+            params = parse_qs(urlsplit(page["next"]).query) if page.get("next") else None
+
+
+def listed(answer: Any, source: str) -> list[Any]:
+    """An answer that has to be a list; raises `InvalidAnswer`."""
+    if not isinstance(answer, list):
+        raise InvalidAnswer(source, repr(answer)[:200])
+    return answer
+
+
+def part(text: str) -> str:
+    """One segment of a path: whatever a caller passes, it stays one."""
+    return quote(text, safe="")
+
+
+def present(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Query parameters without those that are None."""
+    return {name: _written(value) for name, value in params.items() if value is not None}
+
+
+def _written(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

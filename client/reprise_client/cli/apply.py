@@ -1,0 +1,162 @@
+"""`reprise apply`: make the server say what documents say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from reprise_client.api import Client
+from reprise_client.cli.documents import Document, read_documents
+from reprise_client.cli.exits import USAGE, CommandError, code_of, complain, hint_of
+from reprise_client.cli.kinds import KINDS, kind_named
+from reprise_client.cli.kinds.base import API_VERSION, Applied, FieldError, Kind
+from reprise_client.cli.output import note
+from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope
+from reprise_client.cli.state import client_of
+from reprise_client.errors import ApiError
+
+KEYS = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
+def apply(
+    ctx: typer.Context,
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More of them.")] = None,
+    *,
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="YAML or JSON, a directory of such, or - (stdin)."
+        ),
+    ],
+    domain: DomainOption = None,
+    project: ProjectOption = None,
+) -> None:
+    """Make or change what documents describe.
+
+    That is retry policies, queues, retry defaults and failure categories. Nothing is sent unless
+    all files can be read and have the form of documents; then each is tried, those that others
+    need first.
+    """
+    asked = asked_scope(domain, project)
+    wanted = _checked(read_documents([*files, *(more or [])]))
+    client = client_of(ctx)
+    codes = [code for each in wanted if (code := _applied(client, each, asked))]
+    if codes:
+        raise typer.Exit(codes[0])
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A document and what is known of its kind."""
+
+    document: Document
+    kind: Kind[Any]
+
+
+def _checked(documents: Sequence[Document]) -> list[_Wanted]:
+    """The documents in the order in which they need each other, if all of them have the form."""
+    faults = [
+        document.fault(path, said)
+        for document in documents
+        for path, said in _faults(document.data)
+    ]
+    for fault in faults:
+        complain(fault)
+    if faults:
+        raise typer.Exit(USAGE)
+    wanted = [
+        _Wanted(document, kind)
+        for document in documents
+        if (kind := kind_named(document.data["kind"]))
+    ]
+    return sorted(wanted, key=lambda each: KINDS.index(each.kind))
+
+
+_Fault = tuple[str, str]
+
+
+def _faults(data: Mapping[str, Any]) -> Iterator[_Fault]:
+    """What no document may say; all else is the server's to judge."""
+    for key in data:
+        if key not in KEYS:
+            yield key, "is not a known field"
+    if data.get("apiVersion") != API_VERSION:
+        yield "apiVersion", f"must be {API_VERSION}"
+    kind = kind_named(data.get("kind"))
+    if kind is None:
+        yield "kind", f"must be one of: {', '.join(sorted(each.name for each in KINDS))}"
+        return
+    spec = data.get("spec")
+    if isinstance(spec, dict):
+        yield from kind.faults(spec)
+    else:
+        yield "spec", "must be a mapping of fields"
+    metadata = data.get("metadata")
+    if not isinstance(metadata, dict):
+        yield (
+            "metadata",
+            "must be a mapping of fields" + ("" if kind.needs_name else "; {} will do"),
+        )
+        return
+    yield from _metadata_faults(kind, metadata)
+
+
+def _metadata_faults(kind: Kind[Any], metadata: Mapping[str, Any]) -> Iterator[_Fault]:
+    for key, value in metadata.items():
+        if key not in kind.metadata_keys:
+            yield f"metadata.{key}", f"is not a known field of a {kind.name}"
+        elif value is not None and not isinstance(value, str):
+            yield f"metadata.{key}", "must be text"
+    if kind.needs_name and not metadata.get("name"):
+        yield "metadata.name", "is required"
+    project, domain = metadata.get("project"), metadata.get("domain")
+    if isinstance(project, str) and "/" in project:
+        before, _, after = project.partition("/")
+        yield "metadata.project", f"must be written as domain: {before} and project: {after}"
+    elif project and not domain:
+        yield "metadata.project", "needs the domain that it is in, too"
+
+
+def _applied(client: Client, wanted: _Wanted, asked: Scope | None) -> int:
+    """Apply one document and say what became of it; the exit code if it was refused."""
+    document, kind = wanted.document, wanted.kind
+    try:
+        applied = kind.apply(client, document.data, asked)
+    except CommandError as error:
+        path = error.path if isinstance(error, FieldError) else ""
+        complain(document.fault(path, str(error)))
+        return error.code
+    except ApiError as error:
+        if error.status in {401, 429} or error.status >= 500:  # the next one would fare no better
+            raise
+        for fault in _refusals(wanted, error):
+            complain(fault)
+        return code_of(error)
+    _say(kind, applied, document)
+    return 0
+
+
+def _refusals(wanted: _Wanted, error: ApiError) -> Iterator[str]:
+    document, kind = wanted.document, wanted.kind
+    if error.status != 400 or not error.errors:
+        hint = hint_of(error) if error.status == 403 else ""
+        text = error.detail or error.title
+        yield document.fault("", f"{text} ({hint})" if hint else text)
+        return
+    for name, texts in error.errors.items():
+        path = "" if name == "body" else kind.field_path(name)
+        for text in texts:
+            yield document.fault(path, f"{text}{_advice(text)}")
+
+
+def _advice(text: str) -> str:
+    return " (see: reprise get policies)" if text.startswith("unknown retry policies") else ""
+
+
+def _say(kind: Kind[Any], applied: Applied, document: Document) -> None:
+    revision = "" if applied.revision is None else f", revision {applied.revision}"
+    typer.echo(f"{kind.label}/{applied.address} {applied.outcome}{revision}")
+    for warning in applied.warnings:
+        path, _, said = warning.partition(" ")
+        note(f"warning: {document.fault(path, said)}", "yellow")

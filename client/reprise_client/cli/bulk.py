@@ -1,0 +1,107 @@
+"""Retrying and cancelling by filter: page after page, with an outcome for each session."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from reprise_client.cli.exits import INVALID
+from reprise_client.cli.output import Format, console, emit, grid, local_now, note, plain
+from reprise_client.cli.words import when
+from reprise_client.models import BulkChange, BulkChanges
+
+AllOption = Annotated[
+    bool, typer.Option("--all", help="The newest attempts that the filters mean, not one ID.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="With --all: say what would happen, change nothing.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="With --all: do not ask on a terminal.")
+]
+STYLES = {"retried": "green", "cancelled": "green", "scheduled": "yellow", "refused": "red"}
+
+Call = Callable[..., BulkChanges]
+"""Takes `dry_run`, `limit` and `after`."""
+
+
+def one_or_all(typed: str | None, everything: bool, only_all: bool) -> str | None:
+    """The ID that was typed, or None for all; `only_all`: an option that needs --all was given."""
+    if everything == (typed is not None):
+        raise typer.BadParameter("give one session's ID, or --all with filters")
+    if only_all and not everything:
+        raise typer.BadParameter("filters, --dry-run and --yes go with --all")
+    return typed
+
+
+def act_on_all(call: Call, verb: str, *, dry_run: bool, yes: bool, output: Format) -> None:
+    """Do it to all that match, and tell what became of each.
+
+    Exits with the code of an invalid request if all of them were refused.
+    """
+    if not dry_run and not yes and sys.stdin.isatty():
+        _confirm(call, verb)
+    results = _walk(call, dry_run)
+    emit(
+        output,
+        [plain(item) for item in results],
+        table=lambda: _table(results),
+        names=(item.next_session_id or item.session_id for item in results if item.done),
+    )
+    note(_summary(results, dry_run))
+    if results and not any(item.done for item in results):
+        raise typer.Exit(INVALID)
+
+
+def _confirm(call: Call, verb: str) -> None:
+    first = call(dry_run=True, limit=1)
+    count = len(first.results) + first.remaining
+    if count:
+        typer.confirm(f"{verb} {count} session{'s' * (count > 1)}?", abort=True, err=True)
+
+
+def _walk(call: Call, dry_run: bool) -> list[BulkChange]:
+    """All pages; a bar on a terminal if there is more than one."""
+    results: list[BulkChange] = []
+    shown = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
+        task = bar.add_task("sessions", visible=False)
+        after: str | None = None
+        while True:
+            page = call(dry_run=dry_run, after=after)
+            results += page.results
+            after = page.next
+            if after is None:
+                return results
+            total = len(results) + page.remaining
+            bar.update(task, completed=len(results), total=total, visible=True)
+
+
+def _table(results: Iterable[BulkChange]) -> RenderableType:
+    now = local_now()
+    return grid(
+        ["ID", "OUTCOME", "NEXT", "WHY"],
+        (
+            [
+                item.session_id,
+                Text(item.outcome, STYLES.get(item.outcome, "")),
+                item.next_session_id or when(item.due_at, now),
+                str((item.problem or {}).get("detail", "")),
+            ]
+            for item in results
+        ),
+    )
+
+
+def _summary(results: Iterable[BulkChange], dry_run: bool) -> str:
+    counts = Counter(item.outcome for item in results)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    if not told:
+        return "no session matches"
+    return f"a dry run, nothing was changed: {told}" if dry_run else told

@@ -1,0 +1,89 @@
+"""The exit codes that scripts can rely on, and one line for each error."""
+
+import typer
+
+from reprise_client.errors import (
+    ApiError,
+    ConfigError,
+    InvalidAnswer,
+    RepriseError,
+    ServerUnreachable,
+    WaitTimeout,
+)
+from reprise_client.models import Session
+
+FAILED = 1
+USAGE = 2
+NOT_FOUND = 3
+REFUSED = 4
+INVALID = 5
+UNREACHABLE = 6
+TIMED_OUT = 124  # as timeout(1)
+INTERRUPTED = 130
+
+_CODES: dict[type[RepriseError], int] = {
+    ConfigError: USAGE,
+    ServerUnreachable: UNREACHABLE,
+    InvalidAnswer: UNREACHABLE,
+    WaitTimeout: TIMED_OUT,
+}
+_API_CODES = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 429: UNREACHABLE}
+_HINTS = {
+    401: "log in again: reprise login URL",
+    403: "the token may not do this: reprise context show",
+    404: "check the id, and the server: reprise context show",
+    409: "look at it first: reprise session info ID",
+}
+
+
+class CommandError(RepriseError):
+    """A command's own refusal, with its exit code."""
+
+    def __init__(self, text: str, code: int):
+        super().__init__(text)
+        self.code = code
+
+
+def code_of(error: RepriseError) -> int:
+    """The exit code for an error; see the table in the client's README."""
+    if isinstance(error, CommandError):
+        return error.code
+    if isinstance(error, ApiError):
+        return _API_CODES.get(error.status, INVALID if error.status < 500 else UNREACHABLE)
+    return _CODES.get(type(error), FAILED)
+
+
+def hint_of(error: RepriseError) -> str:
+    """What to do about it, if that can be told from the error alone."""
+    if isinstance(error, ApiError):
+        return _HINTS.get(error.status, "")
+    if isinstance(error, ServerUnreachable | InvalidAnswer):
+        return "check the address: reprise context show"
+    return ""
+
+
+def line_of(error: RepriseError) -> str:
+    """What went wrong and what to do, in one line."""
+    hint = hint_of(error)
+    return _line(f"{error} ({hint})" if hint else str(error))
+
+
+def _line(text: str) -> str:
+    return f"reprise: {' '.join(text.split())}"
+
+
+def report(error: RepriseError) -> None:
+    typer.echo(line_of(error), err=True)
+
+
+def complain(text: str) -> None:
+    """One more line about what is wrong."""
+    typer.echo(_line(text), err=True)
+
+
+def session_code(session: Session) -> int:
+    """0 for a success, else the attempt's exit code, else 1."""
+    if session.status == "TERMINATED":
+        return 0
+    code = session.exit_code
+    return code if code is not None and 0 < code < 256 else FAILED

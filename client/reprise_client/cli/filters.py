@@ -1,0 +1,76 @@
+"""The options that say which sessions are meant, shared by `session list`, `retry` and `cancel`."""
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def _age(text: str) -> Any:
+    return typer.Option(metavar="AGE|TIME", help=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What the options say; None means that nothing was said."""
+
+    project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
+    all_projects: Annotated[bool, typer.Option("--all-projects", "-A")] = False
+    queue: Annotated[str | None, typer.Option()] = None
+    job_set: Annotated[str | None, typer.Option()] = None
+    status: Annotated[str | None, typer.Option(help="Such as RUNNING or ERROR.")] = None
+    cause: Annotated[str | None, typer.Option(help="Why it failed.")] = None
+    category: Annotated[str | None, typer.Option(help="Its failure category.")] = None
+    retry_state: Annotated[str | None, typer.Option(help="Such as scheduled.")] = None
+    exit_code: Annotated[int | None, typer.Option()] = None
+    owner: Annotated[str | None, typer.Option()] = None
+    executor: Annotated[str | None, typer.Option()] = None
+    node: Annotated[str | None, typer.Option()] = None
+    session_type: Annotated[str | None, typer.Option("--type", help="Such as batch.")] = None
+    since: Annotated[str | None, _age("Created so long ago at most: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, _age("Created so long ago at least.")] = None
+    search: Annotated[str | None, typer.Option(help="Beginning of an id or a name.")] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any option was."""
+        return any(value is not None and value is not False for value in asdict(self).values())
+
+    def of(self, project: str | None) -> dict[str, Any]:
+        """The filters of the API; `project` is the context's."""
+        return {
+            "project": None if self.all_projects else self.project or project,
+            "queue": self.queue,
+            "job_set": self.job_set,
+            "status": self.status,
+            "retry_cause": self.cause,
+            "failure_category": self.category,
+            "retry_state": self.retry_state,
+            "exit_code": self.exit_code,
+            "owner": self.owner,
+            "executor": self.executor,
+            "node": self.node,
+            "session_type": self.session_type,
+            "created_after": _moment("--since", self.since),
+            "created_before": _moment("--until", self.until),
+            "search": self.search,
+        }
+
+
+def _moment(flag: str, text: str | None) -> str | None:
+    """The time that `2h` (ago) or an ISO 8601 time means, as the API takes it."""
+    if text is None:
+        return None
+    age = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    try:
+        if age is None:
+            return datetime.fromisoformat(text).astimezone().isoformat()
+        ago = timedelta(**{_UNITS[age[2]]: float(age[1])})
+        return (datetime.now(UTC) - ago).isoformat()
+    except (ValueError, OverflowError):
+        why = f"{flag} takes an age such as 2h or a time, not {text!r}"
+        raise typer.BadParameter(why) from None

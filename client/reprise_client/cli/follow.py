@@ -1,0 +1,205 @@
+"""Following a chain on a terminal: every attempt's log, and what happens in between."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+from rich.console import RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from reprise_client.api import Client
+from reprise_client.cli.exits import report
+from reprise_client.cli.output import console, local_now, note
+from reprise_client.cli.words import attempt_of, outcome, span, what_next
+from reprise_client.errors import ApiError, RepriseError
+from reprise_client.models import Decision, Session
+
+REFRESHES_PER_SECOND = 4
+
+
+class Progress:
+    """One line on standard error that keeps up with a session, with lines of notes above it.
+
+    Off a terminal only the notes are printed.
+    """
+
+    def __init__(self) -> None:
+        self.console = console(err=True)
+        self.session: Session | None = None
+
+    def say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(text, style))
+
+    def __rich__(self) -> RenderableType:
+        session, now = self.session, local_now()
+        if session is None or (session.final and not session.retry_waits):
+            return Text()
+        state = session.retry_state
+        if session.retry_waits and state.due_at and session.finished_at:
+            total = (state.due_at - session.finished_at).total_seconds()
+            done = (now - session.finished_at).total_seconds()
+            line = Table.grid(padding=(0, 1))
+            line.add_row(
+                ProgressBar(total=max(total, 1.0), completed=done, width=20),
+                Text(what_next(session, None, now), "yellow"),
+            )
+            return line
+        since = session.started_at or session.created_at
+        lasting = f" for {span((now - since).total_seconds())}" if since else ""
+        return Text(f"{attempt_of(state)} {session.status}{lasting}", "dim")
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    shown = Progress()
+    if not shown.console.is_terminal:
+        yield shown
+        return
+    with Live(
+        console=shown.console,
+        get_renderable=lambda: shown,
+        refresh_per_second=REFRESHES_PER_SECOND,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ):
+        yield shown
+
+
+@contextmanager
+def cancelling(client: Client, session_id: str) -> Iterator[threading.Event]:
+    """The first Ctrl-C within asks for the chain's cancellation, the second one leaves.
+
+    Yields the event that tells whether a first one came. The call is made by a thread, because
+    the signal may have come in the middle of another call on the same connections.
+    """
+    asked = threading.Event()
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        threading.Thread(target=_cancel, args=(client, session_id), daemon=True).start()
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _cancel(client: Client, session_id: str) -> None:
+    note("Cancelling; Ctrl-C once more leaves the session alone.", "yellow")
+    try:
+        client.cancel(session_id)
+    except RepriseError as error:
+        report(error)
+
+
+def decision_of(client: Client, session: Session) -> Decision | None:
+    """The decision behind a waiting retry, if there is one to see."""
+    if not session.retry_waits:
+        return None
+    try:
+        return client.decision(session.id)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def switch_of(client: Client, session: Session) -> str | None:
+    """The mode that holds back a session's retry, if one is held and that may be seen."""
+    if session.retry_state.state != "held":
+        return None
+    try:
+        return client.retry_settings(project=session.project).effective_mode
+    except ApiError as error:
+        if error.status in {403, 404}:
+            return None
+        raise
+
+
+def follow_chain(client: Client, session_id: str) -> Session:
+    """Prints the logs on standard output and the rest on standard error; the last attempt."""
+    session = client.session(session_id)
+    while True:
+        follow_attempt(client, session)
+        after = _next_attempt(client, session.id)
+        if after.id == session.id:
+            return after
+        session = after
+
+
+def follow_attempt(client: Client, session: Session) -> None:
+    """A line of heading, then the log to its end."""
+    note(f"--- {attempt_of(session.retry_state)}, session {session.id}", "bold")
+    _await_start(client, session.id)
+    piece = "\n"
+    for piece in client.follow_logs(session.id):
+        typer.echo(piece, nl=False)
+    if piece and not piece.endswith("\n"):
+        note("")
+
+
+def _await_start(client: Client, session_id: str) -> None:
+    with progress() as shown:
+        for session in client.watch(session_id, chain=False):
+            shown.session = session
+            if session.started:
+                return
+
+
+def _next_attempt(client: Client, session_id: str) -> Session:
+    """The attempt after this one, or this one again if it was the last."""
+    with progress() as shown:
+        session = track(client, session_id, shown, chain=False)
+        for session in client.watch(session_id):
+            shown.session = session
+            if session.id != session_id:
+                break
+    return session
+
+
+def track(
+    client: Client,
+    session_id: str,
+    shown: Progress,
+    *,
+    chain: bool = True,
+    timeout: float | None = None,
+) -> Session:
+    """Waits for the end and says a line about each attempt's end and what follows; the last one."""
+    told: dict[str, str] = {}
+
+    def changed(session: Session) -> None:
+        shown.session = session
+        if not session.final:
+            return
+        before, state = told.get(session.id), session.retry_state.state
+        told[session.id] = state
+        if before is None:
+            _say_end(session, shown)
+        # That a retry was dispatched need not be said: its own end follows.
+        if before is None or (state not in (before, "retried")):
+            _say_next(client, session, shown)
+
+    return client.wait(session_id, chain=chain, timeout=timeout, on_change=changed)
+
+
+def _say_end(session: Session, shown: Progress) -> None:
+    style = "green" if session.status == "TERMINATED" else "red"
+    shown.say(f"{attempt_of(session.retry_state)} {outcome(session)}", style)
+
+
+def _say_next(client: Client, session: Session, shown: Progress) -> None:
+    if session.status == "ERROR":
+        decision, switch = decision_of(client, session), switch_of(client, session)
+        next_step = what_next(session, decision, local_now(), switch)
+        shown.say(next_step, "yellow")

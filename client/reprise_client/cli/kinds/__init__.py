@@ -1,0 +1,26 @@
+"""The kinds of things that documents describe, in the order in which they need each other."""
+
+from typing import Any
+
+from reprise_client.cli.exits import USAGE, CommandError
+from reprise_client.cli.kinds.base import Kind
+from reprise_client.cli.kinds.category import CategoryKind
+from reprise_client.cli.kinds.defaults import DefaultsKind
+from reprise_client.cli.kinds.policy import PolicyKind
+from reprise_client.cli.kinds.queue import QueueKind
+
+KINDS: tuple[Kind[Any], ...] = (CategoryKind(), PolicyKind(), DefaultsKind(), QueueKind())
+
+
+def kind_called(word: str) -> Kind[Any]:
+    """The kind that a person means; raises `CommandError`."""
+    for kind in KINDS:
+        if word.lower() in kind.words:
+            return kind
+    known = ", ".join(kind.words[0] for kind in KINDS)
+    raise CommandError(f"there is no kind {word!r}; the kinds are: {known}", USAGE)
+
+
+def kind_named(name: object) -> Kind[Any] | None:
+    """The kind of a document."""
+    return next((kind for kind in KINDS if kind.name == name), None)

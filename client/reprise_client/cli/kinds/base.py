@@ -1,0 +1,139 @@
+"""What the commands `apply`, `get`, `describe` and `delete` know of one kind of thing."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from reprise_client.api import Client
+from reprise_client.cli.exits import NOT_FOUND, CommandError
+from reprise_client.cli.scope import Scope
+from reprise_client.errors import ApiError
+
+API_VERSION = "reprise/v1"
+CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
+
+Item = TypeVar("Item")
+Row = Sequence[str | Text]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a document; `revision` is None of what has none."""
+
+    address: str
+    outcome: str
+    revision: int | None = None
+    warnings: Sequence[str] = field(default_factory=list)
+
+
+class FieldError(CommandError):
+    """A field of a document that cannot be sent as it is."""
+
+    def __init__(self, path: str, said: str, code: int):
+        super().__init__(said, code)
+        self.path = path
+
+
+class Kind(ABC, Generic[Item]):
+    """One kind: `name` as documents write it, `words` as people type it, the plural first."""
+
+    name: ClassVar[str]
+    words: ClassVar[tuple[str, ...]]
+    metadata_keys: ClassVar[tuple[str, ...]]
+    needs_name: ClassVar[bool] = True
+    heads: ClassVar[Sequence[str]]
+    wide_heads: ClassVar[Sequence[str]]
+    """Those that `-o wide` adds."""
+
+    @property
+    def label(self) -> str:
+        """What stands before the name in the lines of `apply` and `delete`."""
+        return self.name.lower()
+
+    # Documents
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """What the server would not see that is wrong in a `spec`: paths, and what is wrong."""
+        yield from ()
+
+    @abstractmethod
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+        """Make or change what a document says; `asked` is the scope that the options name.
+
+        Raises `FieldError` and what the SDK raises.
+        """
+
+    def field_path(self, name: str) -> str:
+        """The path in a document of a field that the server's answer names."""
+        return name
+
+    @abstractmethod
+    def document(self, item: Item) -> dict[str, Any]:
+        """Valid input for `apply`, with a `status` that it passes over."""
+
+    # Things
+
+    @abstractmethod
+    def all(self, client: Client, home: Scope | None) -> Iterable[Item]:
+        """Those within reach of a scope; without one all that may be seen."""
+
+    @abstractmethod
+    def find(self, client: Client, typed: str, home: Scope) -> Item:
+        """The one that was typed; raises `CommandError` if there is none."""
+
+    @abstractmethod
+    def delete(self, client: Client, item: Item) -> str:
+        """Delete it; what became of it, such as `deleted`."""
+
+    @abstractmethod
+    def address(self, item: Item) -> str:
+        """What `find` finds it by."""
+
+    @abstractmethod
+    def row(self, item: Item, now: datetime) -> Row: ...
+
+    @abstractmethod
+    def wide_row(self, item: Item, now: datetime) -> Row: ...
+
+    @abstractmethod
+    def description(self, client: Client, item: Item, now: datetime) -> RenderableType: ...
+
+    def warning(self, client: Client, item: Item) -> str:  # noqa: ARG002
+        """What whoever deletes it should know before."""
+        return ""
+
+
+def found_or_made(
+    read: Callable[[], Item | None], create: Callable[[], Item]
+) -> tuple[Item | None, Item | None]:
+    """What is there, or else what was made now; raises what `create` does."""
+    before = read()
+    if before is not None:
+        return before, None
+    try:
+        return None, create()
+    except ApiError as error:
+        # Somebody else may have made it since.
+        if error.status != 409 or (before := read()) is None:
+            raise
+        return before, None
+
+
+def changed(before: Any, after: Any, *fields: str) -> str:
+    """`configured` or `unchanged`, by what an answer says before and after."""
+    same = all(getattr(before, name) == getattr(after, name) for name in fields)
+    return UNCHANGED if same else CONFIGURED
+
+
+def missing(what: str, typed: str, where: str, plural: str) -> CommandError:
+    text = f"there is no {what} {typed!r}{where and f' in {where}'}; see: reprise get {plural}"
+    return CommandError(text, NOT_FOUND)
+
+
+def is_missing(error: ApiError) -> bool:
+    return error.status == 404

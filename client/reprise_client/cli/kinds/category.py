@@ -1,0 +1,129 @@
+"""Failure categories."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from reprise_client.api import Client
+from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    CREATED,
+    Applied,
+    Kind,
+    Row,
+    changed,
+    found_or_made,
+    is_missing,
+    missing,
+)
+from reprise_client.cli.kinds.policy import PolicyKind
+from reprise_client.cli.output import facts, heading, numbered
+from reprise_client.cli.rule_words import matcher_words, rule_label
+from reprise_client.cli.scope import Scope
+from reprise_client.cli.words import when
+from reprise_client.errors import ApiError
+from reprise_client.models import FailureCategory
+
+SPEC = ("position", "matchers")
+
+
+class CategoryKind(Kind[FailureCategory]):
+    name = "FailureCategory"
+    words = ("categories", "category", "fc", "failurecategories", "failurecategory")
+    metadata_keys = ("name",)
+    heads = ("NAME", "POSITION", "MATCHERS", "CHANGED")
+    wide_heads = ("MATCHES",)
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        if "name" in spec:
+            yield "spec.name", "belongs in metadata"
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+        name, spec = str(data["metadata"]["name"]), data["spec"]
+        before, after = found_or_made(
+            lambda: _read(client, name), lambda: client.failure_category_create(name, **spec)
+        )
+        after = after or client.failure_category_apply(name, **spec)
+        return Applied(after.name, changed(before, after, *SPEC) if before else CREATED)
+
+    def field_path(self, name: str) -> str:
+        return f"metadata.{name}" if name == "name" else f"spec.{name}"
+
+    def document(self, item: FailureCategory) -> dict[str, Any]:
+        told = item.model_dump(mode="json", exclude_unset=True)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": {"name": item.name},
+            "spec": {key: told[key] for key in SPEC if key in told},
+            "status": {k: v for k, v in told.items() if k not in {"name", *SPEC}},
+        }
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:  # noqa: ARG002
+        return client.failure_categories()
+
+    def find(self, client: Client, typed: str, home: Scope) -> FailureCategory:  # noqa: ARG002
+        found = _read(client, typed)
+        if found is None:
+            raise missing("failure category", typed, "", self.words[0])
+        return found
+
+    def delete(self, client: Client, item: FailureCategory) -> str:
+        client.failure_category_delete(item.name)
+        return "deleted"
+
+    def address(self, item: FailureCategory) -> str:
+        return item.name
+
+    def row(self, item: FailureCategory, now: datetime) -> Row:
+        return [
+            item.name,
+            str(item.position),
+            str(len(item.matchers)),
+            when(item.updated_at, now),
+        ]
+
+    def wide_row(self, item: FailureCategory, now: datetime) -> Row:  # noqa: ARG002
+        return ["; or ".join(matcher_words(each) for each in item.matchers)]
+
+    def description(self, client: Client, item: FailureCategory, now: datetime) -> RenderableType:
+        return Group(
+            facts(
+                [
+                    ("Category", item.name),
+                    ("Position", f"{item.position} (lower ones are tried first)"),
+                    ("Created", when(item.created_at, now)),
+                    ("Changed", when(item.updated_at, now)),
+                    ("Asked for by", ", ".join(_rules(client, item)) or "no rule yet"),
+                ]
+            ),
+            heading("A failure belongs to it if one of these holds"),
+            numbered(matcher_words(matcher) for matcher in item.matchers),
+        )
+
+    def warning(self, client: Client, item: FailureCategory) -> str:
+        if rules := _rules(client, item):
+            return f"rules that ask for it will not match any more: {', '.join(rules)}"
+        return ""
+
+
+def _read(client: Client, name: str) -> FailureCategory | None:
+    try:
+        return client.failure_category(name)
+    except ApiError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def _rules(client: Client, item: FailureCategory) -> list[str]:
+    """The rules of all policies that ask for a category, as `policy/rule`."""
+    kind = PolicyKind()
+    return [
+        f"{kind.address(policy)}/{rule_label(rule)}"
+        for policy in client.retry_policies()
+        for rule in policy.spec.get("rules") or []
+        if item.name in (rule.get("onFailureCategory") or [])
+    ]

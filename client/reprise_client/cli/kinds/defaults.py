@@ -1,0 +1,192 @@
+"""Retry defaults: the inline policy and the bounds of the cluster, of domains and of projects."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from reprise_client.api import Client
+from reprise_client.cli.exits import USAGE, CommandError
+from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    CREATED,
+    UNCHANGED,
+    Applied,
+    FieldError,
+    Kind,
+    Row,
+    changed,
+    is_missing,
+    missing,
+)
+from reprise_client.cli.output import facts, grid, heading
+from reprise_client.cli.scope import Scope, home_scope
+from reprise_client.cli.words import when
+from reprise_client.errors import ApiError
+from reprise_client.models import EffectiveField, RetryDefaults, RetrySettings
+
+SPEC = ("policy", "bounds")
+
+
+class DefaultsKind(Kind[RetryDefaults]):
+    name = "RetryDefaults"
+    words = ("defaults", "default", "rd", "retrydefaults")
+    metadata_keys = ("domain", "project")
+    needs_name = False
+    heads = ("SCOPE", "POLICY", "BOUNDS")
+    wide_heads = ("CHANGED",)
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for key, value in spec.items():
+            if key not in SPEC:
+                yield f"spec.{key}", "is not a known field"
+            elif value is not None and not isinstance(value, dict):
+                yield f"spec.{key}", "must be a mapping of fields"
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+        told = Scope.told(data["metadata"])
+        if asked is not None and told not in {Scope(), asked}:
+            path = f"metadata.{'project' if told.project else 'domain'}"
+            raise FieldError(path, f"must be that of {asked.words}, as asked", USAGE)
+        policy, bounds = (data["spec"].get(key) or {} for key in SPEC)
+        query = (asked or told).query
+        before = client.retry_defaults(**query)
+        if (before.policy, before.bounds) == (policy, bounds):
+            # Each write is audited, also if it changes nothing.
+            return Applied(self.address(before), UNCHANGED)
+        after = client.retry_defaults_put(policy=policy, bounds=bounds, **query)
+        new = before.updated_at is None
+        return Applied(self.address(after), CREATED if new else changed(before, after, *SPEC))
+
+    def field_path(self, name: str) -> str:
+        return f"spec.{name}"
+
+    def document(self, item: RetryDefaults) -> dict[str, Any]:
+        told = item.model_dump(mode="json", exclude_unset=True)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": Scope.at(item.scope).metadata,
+            "spec": {key: told[key] for key in SPEC if key in told},
+            "status": {k: v for k, v in told.items() if k not in {"scope", *SPEC}},
+        }
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[RetryDefaults]:
+        """Those of a scope and of the ones above it, the farthest first.
+
+        A token of one project does not see its domain's.
+        """
+        scope = home or home_scope(client, None)
+        layers = [_read(client, each) for each in reversed(scope.line())]
+        if layers[-1] is None:
+            raise self._missing(scope)
+        return [layer for layer in layers if layer is not None]
+
+    def find(self, client: Client, typed: str, home: Scope) -> RetryDefaults:
+        """Of `cluster`, a domain or `domain/project`; nothing typed: of the scope itself."""
+        scope = Scope.at(typed) if typed else home
+        found = _read(client, scope, effective=True)
+        if found is None:
+            raise self._missing(scope)
+        return found
+
+    def _missing(self, scope: Scope) -> CommandError:
+        return missing("domain or project", scope.address, "", self.words[0])
+
+    def delete(self, client: Client, item: RetryDefaults) -> str:
+        client.retry_defaults_delete(**Scope.at(item.scope).query)
+        return "deleted: it inherits everything again"
+
+    def address(self, item: RetryDefaults) -> str:
+        return item.scope
+
+    def row(self, item: RetryDefaults, now: datetime) -> Row:  # noqa: ARG002
+        return [item.scope, _listed(item.policy), _listed(item.bounds)]
+
+    def wide_row(self, item: RetryDefaults, now: datetime) -> Row:
+        return [when(item.updated_at, now)]
+
+    def description(self, client: Client, item: RetryDefaults, now: datetime) -> RenderableType:
+        scope = Scope.at(item.scope)
+        settings = client.retry_settings(**scope.query)
+        return Group(
+            facts(
+                [
+                    ("Retry defaults", f"of {scope.words}"),
+                    ("Changed", when(item.updated_at, now) or "never"),
+                    ("Retries", _switch(settings)),
+                    *(_limits(settings) if scope == Scope() else ()),
+                ]
+            ),
+            heading("What a session gets that says nothing itself"),
+            _effective("FIELD", item.effective, own=item.policy),
+            *_bounds(item),
+        )
+
+
+def _read(client: Client, scope: Scope, *, effective: bool = False) -> RetryDefaults | None:
+    try:
+        return client.retry_defaults(**scope.query, effective=effective)
+    except ApiError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_written(value)}" for name, value in values.items())
+
+
+def _written(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(str(item) for item in value) or "none"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def _switch(settings: RetrySettings) -> str:
+    if settings.effective_mode == settings.mode:
+        return settings.mode
+    return f"{settings.effective_mode}, by a scope above (here they are {settings.mode})"
+
+
+def _limits(settings: RetrySettings) -> Iterator[tuple[str, str]]:
+    per_minute = (settings.retries_per_minute, settings.queue_retries_per_minute)
+    if settings.global_max_retries is not None:
+        yield "Most retries of a chain", str(settings.global_max_retries)
+    yield "Default policy", settings.default_policy or "none"
+    yield "Retries a minute", _limit(per_minute[0])
+    yield "Of one queue", _limit(per_minute[1])
+
+
+def _limit(value: int | None) -> str:
+    return "no limit" if value is None else str(value)
+
+
+def _effective(
+    head: str, values: Mapping[str, EffectiveField], *, own: Mapping[str, Any]
+) -> RenderableType:
+    made = grid(
+        [head, "FROM", "VALUE"],
+        (
+            [name, f"{each.layer}{', here' if name in own else ''}", _written(each.value)]
+            for name, each in values.items()
+        ),
+    )
+    made.columns[-1].no_wrap = False  # the causes are many
+    return made
+
+
+def _bounds(item: RetryDefaults) -> list[RenderableType]:
+    if not item.effective_bounds:
+        return []
+    table = _effective("BOUND", item.effective_bounds, own=item.bounds)
+    return [heading("What nobody may ask for beyond"), table]

@@ -1,0 +1,165 @@
+"""Queues of projects."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from reprise_client.api import Client
+from reprise_client.cli.exits import USAGE, CommandError
+from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    CREATED,
+    Applied,
+    FieldError,
+    Kind,
+    Row,
+    changed,
+    found_or_made,
+    is_missing,
+    missing,
+)
+from reprise_client.cli.kinds.policy import PolicyKind
+from reprise_client.cli.output import facts, grid, heading
+from reprise_client.cli.scope import Scope, home_scope
+from reprise_client.cli.words import when
+from reprise_client.errors import ApiError
+from reprise_client.models import Queue, RetryPolicy
+
+SPEC = ("is_default", "priority_factor", "retry_policies")
+
+
+class QueueKind(Kind[Queue]):
+    name = "Queue"
+    words = ("queues", "queue", "q")
+    metadata_keys = ("name", "domain", "project")
+    heads = ("NAME", "PROJECT", "DEFAULT", "FACTOR", "CORDONED", "POLICIES")
+    wide_heads = ("REASON", "CREATED")
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for key in ("name", "project"):
+            if key in spec:
+                yield f"spec.{key}", "belongs in metadata"
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+        told = Scope.told(data["metadata"])
+        if asked is not None and told not in {Scope(), asked}:
+            raise FieldError("metadata.project", f"must be that of {asked.words}, as asked", USAGE)
+        project = _project(client, told if told.project else asked)
+        name, spec = str(data["metadata"]["name"]), data["spec"]
+        before, after = found_or_made(
+            lambda: _read(client, f"{project}/{name}"),
+            lambda: client.queue_create(project, name, **spec),
+        )
+        after = after or client.queue_apply(f"{project}/{name}", **spec)
+        outcome = changed(before, after, *SPEC) if before else CREATED
+        return Applied(after.address, outcome)
+
+    def field_path(self, name: str) -> str:
+        return f"metadata.{name}" if name in {"name", "project"} else f"spec.{name}"
+
+    def document(self, item: Queue) -> dict[str, Any]:
+        told = item.model_dump(mode="json", exclude_unset=True)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": {"name": item.name, **Scope.at(item.project).metadata},
+            "spec": {key: told[key] for key in SPEC if key in told},
+            "status": {k: v for k, v in told.items() if k not in {"name", "project", *SPEC}},
+        }
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[Queue]:
+        if home is None or home.project is not None:
+            return client.queues(project=home.address if home else None)
+        return (each for each in client.queues() if _within(each, home))
+
+    def find(self, client: Client, typed: str, home: Scope) -> Queue:
+        """By its name in the project, or by its whole address."""
+        address = typed if "/" in typed else f"{_project(client, home)}/{typed}"
+        found = _read(client, address)
+        if found is None:
+            place, _, name = address.rpartition("/")
+            raise missing("queue", name, f"project {place}", self.words[0])
+        return found
+
+    def delete(self, client: Client, item: Queue) -> str:
+        client.queue_delete(item.address)
+        return "deleted"
+
+    def address(self, item: Queue) -> str:
+        return item.address
+
+    def row(self, item: Queue, now: datetime) -> Row:  # noqa: ARG002
+        return [
+            item.name,
+            item.project,
+            "yes" if item.is_default else "",
+            f"{item.priority_factor:g}",
+            "yes" if item.cordoned else "",
+            ", ".join(item.retry_policies),
+        ]
+
+    def wide_row(self, item: Queue, now: datetime) -> Row:
+        return [item.cordon_reason, when(item.created_at, now)]
+
+    def description(self, client: Client, item: Queue, now: datetime) -> RenderableType:
+        cordoned = f"no session starts from it: {item.cordon_reason}"
+        return Group(
+            facts(
+                [
+                    ("Queue", item.name),
+                    ("Project", item.project),
+                    ("Default", "yes, of its project" if item.is_default else ""),
+                    ("Priority factor", f"{item.priority_factor:g} (lower goes first)"),
+                    ("Cordoned", cordoned if item.cordoned else ""),
+                    ("Created", when(item.created_at, now)),
+                    ("Policies", "" if item.retry_policies else _default_policy(client)),
+                ]
+            ),
+            *_policies(client, item, now),
+        )
+
+
+def _read(client: Client, address: str) -> Queue | None:
+    try:
+        return client.queue(address)
+    except ApiError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def _project(client: Client, scope: Scope | None) -> str:
+    home = home_scope(client, scope)
+    if home.project is None:
+        raise CommandError("a queue is a project's: name it with --project DOMAIN/NAME", USAGE)
+    return home.address
+
+
+def _within(queue: Queue, home: Scope) -> bool:
+    return home.domain is None or Scope.at(queue.project).domain == home.domain
+
+
+def _default_policy(client: Client) -> str:
+    default = client.retry_settings().default_policy
+    return f"none of its own: chains get the cluster's default, {default}" if default else "none"
+
+
+def _policies(client: Client, item: Queue, now: datetime) -> list[RenderableType]:
+    if not item.retry_policies:
+        return []
+    kind = PolicyKind()
+    listed = {each.metadata["name"]: each for each in kind.all(client, Scope.at(item.project))}
+    table = grid(
+        ["ORDER", *kind.heads],
+        (
+            [str(number), *_policy_row(kind, listed.get(name), name, now)]
+            for number, name in enumerate(item.retry_policies, 1)
+        ),
+    )
+    return [heading("Policies of its chains, before those that a session adds"), table]
+
+
+def _policy_row(kind: PolicyKind, policy: RetryPolicy | None, name: str, now: datetime) -> Row:
+    return [name, *[""] * (len(kind.heads) - 1)] if policy is None else kind.row(policy, now)

@@ -1,0 +1,89 @@
+"""The entry point of the `reprise` command."""
+
+import errno
+import os
+import sys
+from importlib.metadata import version
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from reprise_client.cli import context, queue, session
+from reprise_client.cli.apply import apply
+from reprise_client.cli.exits import FAILED, CommandError, code_of, report
+from reprise_client.cli.get import delete, describe, get
+from reprise_client.cli.run import run
+from reprise_client.cli.simulate import simulate
+from reprise_client.cli.spec import BehindDashes
+from reprise_client.errors import RepriseError
+
+
+class Commands(TyperGroup):
+    """Ends with one line and an exit code where a command raised an error of the SDK."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RepriseError as error:
+            report(error)
+            raise typer.Exit(code_of(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # a reader that has seen enough
+                raise
+            said = str(error) if error.filename else f"cannot write the answer: {error.strerror}"
+            report(CommandError(said, FAILED))
+            raise typer.Exit(FAILED) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Run batch sessions on many clusters, and see failed ones come back by policy.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"reprise {version('reprise-client')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    context_name: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Use this saved server.")
+    ] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    ctx.obj = context_name
+
+
+app.command()(context.login)
+app.add_typer(context.app, name="context")
+app.add_typer(session.app, name="session")
+app.add_typer(queue.app, name="queue")
+app.command(cls=BehindDashes)(run)
+app.command()(apply)
+app.command()(get)
+app.command()(describe)
+app.command()(delete)
+app.command()(simulate)
+
+
+def main() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who started us
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without the letters of a name
+    app(prog_name="reprise")

@@ -1,0 +1,50 @@
+"""`reprise queue`: close and open queues. What they say is applied, as other documents are."""
+
+from typing import Annotated
+
+import typer
+
+from reprise_client.api import Client
+from reprise_client.cli.completion import complete_queue
+from reprise_client.cli.kinds.queue import QueueKind
+from reprise_client.cli.scope import ProjectOption, asked_scope, home_scope
+from reprise_client.cli.state import client_of
+
+app = typer.Typer(help="Close and open queues.", no_args_is_help=True)
+
+QueueArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Its name, or DOMAIN/PROJECT/NAME.",
+        autocompletion=complete_queue,
+    ),
+]
+
+
+@app.command()
+def cordon(
+    ctx: typer.Context,
+    name: QueueArgument,
+    *,
+    reason: Annotated[str, typer.Option(help="Told to those whose sessions wait.")],
+    project: ProjectOption = None,
+) -> None:
+    """Let no session of a queue start; it still takes new ones."""
+    client = client_of(ctx)
+    address = _address(client, name, project)
+    client.queue_cordon(address, reason)
+    typer.echo(f"queue/{address} cordoned")
+
+
+@app.command()
+def uncordon(ctx: typer.Context, name: QueueArgument, *, project: ProjectOption = None) -> None:
+    """Let the sessions of a queue start again."""
+    client = client_of(ctx)
+    address = _address(client, name, project)
+    client.queue_uncordon(address)
+    typer.echo(f"queue/{address} uncordoned")
+
+
+def _address(client: Client, name: str, project: str | None) -> str:
+    return QueueKind().find(client, name, home_scope(client, asked_scope(None, project))).address

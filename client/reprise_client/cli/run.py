@@ -1,0 +1,39 @@
+"""`reprise run`: a session from its submission to the end of its chain."""
+
+from typing import Annotated
+
+import typer
+
+from reprise_client.cli.exits import INTERRUPTED, session_code
+from reprise_client.cli.follow import cancelling, follow_chain
+from reprise_client.cli.spec import Spec, with_spec
+from reprise_client.cli.state import client_of
+
+
+@with_spec
+def run(
+    spec: Spec,
+    ctx: typer.Context,
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="The container image.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD", help="What to run in it; goes behind a --.")
+    ] = None,
+    *,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Print the session's id and leave.")
+    ] = False,
+) -> None:
+    """Run a command and follow every attempt of it.
+
+    Exits with the last attempt's exit code. Ctrl-C cancels the chain and waits for its end; once
+    more leaves it running or ending.
+    """
+    client = client_of(ctx)
+    session = client.session_create(**spec.body({"image": image, "command": command or []}))
+    if detach:
+        typer.echo(session.id)
+        return
+    with cancelling(client, session.id) as asked:
+        last = follow_chain(client, session.id)
+    cancelled = asked.is_set() and last.status == "CANCELLED"
+    raise typer.Exit(INTERRUPTED if cancelled else session_code(last))

@@ -1,0 +1,298 @@
+"""`reprise session`: submit sessions, look at them, wait for them, steer them."""
+
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from reprise_client.cli import views
+from reprise_client.cli.bulk import AllOption, DryRunOption, YesOption, act_on_all, one_or_all
+from reprise_client.cli.exits import session_code
+from reprise_client.cli.filters import Filters
+from reprise_client.cli.follow import decision_of, follow_chain, progress, switch_of, track
+from reprise_client.cli.live import refresh
+from reprise_client.cli.output import Format, OutputOption, emit, local_now, note, plain
+from reprise_client.cli.spec import BehindDashes, Spec, document, pairs, with_options, with_spec
+from reprise_client.cli.state import client_of, session_id
+from reprise_client.models import Session
+
+app = typer.Typer(help="Submit sessions, look at them, wait for them.", no_args_is_help=True)
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A session's id, or enough of its beginning.")
+]
+MaybeIdArgument = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="As for the others; or give --all.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep the answer up to date.")]
+
+
+def _emit_session(form: Format, session: Session) -> None:
+    now = local_now()
+    table = lambda: views.session_table([session], now)  # noqa: E731
+    emit(form, plain(session), table=table, names=[session.id])
+
+
+def _only_tables(watch: bool, form: Format) -> None:
+    if watch and form is not Format.TABLE:
+        raise typer.BadParameter("--watch is for tables; programs follow `session events -f`")
+
+
+@app.command(cls=BehindDashes)
+@with_spec
+def create(
+    spec: Spec,
+    ctx: typer.Context,
+    image: Annotated[
+        str | None, typer.Argument(metavar="IMAGE", help="The container image.")
+    ] = None,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD", help="What to run in it; goes behind a --.")
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="YAML or JSON body; - is stdin."),
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Submit a session.
+
+    What the options say is laid over the file.
+    """
+    base = document(file)
+    if image is not None:
+        base["image"] = image
+    if command:
+        base["command"] = command
+    _emit_session(output, client_of(ctx).session_create(**spec.body(base)))
+
+
+@app.command("list")
+@with_options(Filters)
+def list_sessions(
+    filters: Filters,
+    ctx: typer.Context,
+    *,
+    tip: Annotated[bool, typer.Option("--tip", help="Only each chain's newest attempt.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 is all.")] = 50,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List sessions, newest first."""
+    _only_tables(watch, output)
+    client = client_of(ctx)
+    wanted = {
+        **filters.of(client.project),
+        "tip": tip or None,
+        "page_size": min(limit or 500, 500),
+    }
+
+    def fetched() -> list[Session]:
+        return list(islice(client.sessions(**wanted), limit or None))
+
+    if watch:
+        refresh(lambda: (views.session_table(fetched(), local_now()), False))
+        return
+    found = fetched()
+    emit(
+        output,
+        [plain(item) for item in found],
+        table=lambda: views.session_table(found, local_now()),
+        names=(item.id for item in found),
+    )
+
+
+@app.command()
+def info(
+    ctx: typer.Context,
+    typed: IdArgument,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show one session, and what comes next and when."""
+    _only_tables(watch, output)
+    client = client_of(ctx)
+    found = session_id(client, typed)
+
+    def view(session: Session) -> RenderableType:
+        decision, switch = decision_of(client, session), switch_of(client, session)
+        return views.session_facts(session, decision, switch, local_now(), client.url)
+
+    if watch:
+        refresh(lambda: (view(session := client.session(found)), session.chain_over))
+        return
+    session = client.session(found)
+    emit(output, plain(session), table=lambda: view(session), names=[session.id])
+
+
+@app.command()
+def attempts(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
+    """List all attempts of a session's chain."""
+    client = client_of(ctx)
+    chain = client.attempts(session_id(client, typed))
+    emit(
+        output,
+        [plain(item) for item in chain],
+        table=lambda: views.attempt_table(chain, local_now()),
+        names=(item.id for item in chain),
+    )
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    typed: IdArgument,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
+    tail: Annotated[int | None, typer.Option(min=0, help="Only the last lines.")] = None,
+    all_attempts: Annotated[
+        bool, typer.Option("--all-attempts", help="Those of the whole chain, with headings.")
+    ] = False,
+) -> None:
+    """Print a session's log."""
+    client = client_of(ctx)
+    found = session_id(client, typed)
+    if all_attempts and follow:
+        follow_chain(client, client.attempts(found)[0].id)
+    elif all_attempts:
+        for item in client.attempts(found):
+            note(f"--- attempt {item.attempt + 1}, session {item.id}: {item.status}", "bold")
+            typer.echo(client.logs(item.id, tail=tail), nl=False)
+    elif follow:
+        for piece in client.follow_logs(found, tail=tail):
+            typer.echo(piece, nl=False)
+    else:
+        typer.echo(client.logs(found, tail=tail), nl=False)
+
+
+@app.command()
+def events(
+    ctx: typer.Context,
+    typed: IdArgument,
+    *,
+    after: Annotated[str | None, typer.Option(help="Only those behind this event's id.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="As they happen; JSON: one object a line.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List what happened to a session."""
+    client = client_of(ctx)
+    found = session_id(client, typed)
+    if follow:
+        for event in client.follow_events(found, after=after):
+            as_json = output is Format.JSON
+            typer.echo(
+                event.model_dump_json(exclude_unset=True)
+                if as_json
+                else views.event_line(event, local_now())
+            )
+        return
+    listed = list(client.events(found, after=after))
+    emit(
+        output,
+        [plain(item) for item in listed],
+        table=lambda: views.event_table(listed, local_now()),
+        names=(str(item.id) for item in listed),
+    )
+
+
+@app.command()
+def wait(
+    ctx: typer.Context,
+    typed: IdArgument,
+    *,
+    chain: Annotated[
+        bool, typer.Option("--chain/--no-chain", help="Wait for its retries, too.")
+    ] = True,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS")] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Wait for the end of a session and its retries.
+
+    Exits with the last attempt's exit code, or with 124 if the time is over.
+    """
+    client = client_of(ctx)
+    with progress() as shown:
+        last = track(client, session_id(client, typed), shown, chain=chain, timeout=timeout)
+    if output is not Format.TABLE:
+        _emit_session(output, last)
+    raise typer.Exit(session_code(last))
+
+
+@app.command()
+@with_options(Filters)
+def cancel(
+    filters: Filters,
+    ctx: typer.Context,
+    typed: MaybeIdArgument = None,
+    *,
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Cancel a session and the retry that waits; or with --all the chains that filters mean.
+
+    With --all it exits with 5 if every session was refused.
+    """
+    client = client_of(ctx)
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    if one is not None:
+        _emit_session(output, client.cancel(session_id(client, one)))
+        return
+    call = partial(client.sessions_cancel_bulk, filters.of(client.project))
+    act_on_all(call, "Cancel", dry_run=dry_run, yes=yes, output=output)
+
+
+@app.command()
+@with_options(Filters)
+def retry(
+    filters: Filters,
+    ctx: typer.Context,
+    typed: MaybeIdArgument = None,
+    *,
+    everything: AllOption = False,
+    resources: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resources",
+            "--resource",
+            metavar="NAME=QUANTITY",
+            help="In place of the attempt's own; repeatable.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Make the next attempt now, whatever budgets say; or with --all of all that filters mean.
+
+    Of all, those over the limits of retries a minute are scheduled. With --all it exits with 5 if
+    every session was refused.
+    """
+    client = client_of(ctx)
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    changes = pairs("--resources", resources)
+    if one is not None:
+        _emit_session(output, client.retry(session_id(client, one), resources=changes))
+        return
+    call = partial(client.sessions_retry_bulk, filters.of(client.project), resources=changes)
+    act_on_all(call, "Retry", dry_run=dry_run, yes=yes, output=output)
+
+
+@app.command()
+def explain(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
+    """Say why a failed session was, or was not, retried."""
+    client = client_of(ctx)
+    decision = client.decision(session_id(client, typed))
+    emit(
+        output,
+        plain(decision),
+        table=lambda: views.explanation(decision, local_now()),
+        names=[decision.session_id],
+    )

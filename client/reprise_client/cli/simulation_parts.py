@@ -1,0 +1,93 @@
+"""More than the server simulates in one call: asked for in halves, and added up."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import Any, Protocol, Self, TypeVar
+
+from reprise_client.errors import ApiError
+from reprise_client.simulations import Simulation, SimulationSummary
+
+MAX_CHANGED = 1000
+SHORTEST = timedelta(minutes=1)
+TOO_LARGE = 413
+
+
+class Part(Protocol):
+    """Something that can be asked for in two halves."""
+
+    def halves(self) -> tuple[Self, Self] | None:
+        """Both, the first one first; None if it cannot be divided."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """From `since` to before `until`, or without it to the moment of the call."""
+
+    since: datetime
+    until: datetime | None
+    now: datetime
+
+    def halves(self) -> tuple["Window", "Window"] | None:
+        """Two windows of the same length."""
+        length = (self.until or self.now) - self.since
+        if length < SHORTEST:
+            return None
+        middle = self.since + length / 2
+        return Window(self.since, middle, self.now), Window(middle, self.until, self.now)
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Given chains, as the API takes them."""
+
+    items: Sequence[Any]
+
+    def halves(self) -> tuple["Chains", "Chains"] | None:
+        """As many chains in each, or one more."""
+        middle = len(self.items) // 2
+        return (Chains(self.items[:middle]), Chains(self.items[middle:])) if middle else None
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+def in_parts(ask: Callable[[AnyPart], Simulation], part: AnyPart) -> Simulation:
+    """What `ask` answers about a part; or, where that is too much for one call, about its parts.
+
+    Raises what `ask` raises.
+    """
+    try:
+        return ask(part)
+    except ApiError as error:
+        halves = part.halves() if error.status == TOO_LARGE else None
+        if halves is None:
+            raise
+    return summed([in_parts(ask, half) for half in halves])
+
+
+def summed(parts: Sequence[Simulation]) -> Simulation:
+    """The parts as one answer."""
+    sums = [part.summary for part in parts]
+    fields: dict[str, Any] = {
+        "chains": sum(each.chains for each in sums),
+        "retries": sum(each.retries for each in sums),
+        "by_cause": _added(each.by_cause for each in sums),
+        "by_rule": _added(each.by_rule for each in sums),
+        "by_reason": _added(each.by_reason for each in sums),
+        "changed": list(islice(chain.from_iterable(each.changed for each in sums), MAX_CHANGED)),
+    }
+    if any("added_attempts" in each.model_fields_set for each in sums):
+        fields["added_attempts"] = sum(each.added_attempts for each in sums)
+        fields["added_run_seconds"] = sum(each.added_run_seconds for each in sums)
+    chains = [each for part in parts for each in part.chains]
+    return Simulation(chains=chains, summary=SimulationSummary(**fields))
+
+
+def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)

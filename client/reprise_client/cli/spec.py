@@ -1,0 +1,184 @@
+"""The options that describe a session, shared by `run` and `session create`."""
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+
+import typer
+import yaml
+from typer.core import TyperCommand
+
+from reprise_client.cli.completion import complete_policy, complete_queue
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _option(text: str, metavar: str, **more: Any) -> Any:
+    return typer.Option(help=text, metavar=metavar, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What the options say; None and empty mean that nothing was said."""
+
+    name: Annotated[str | None, typer.Option(help="A name for people.")] = None
+    project: Annotated[str | None, _option("Else the context's.", "DOMAIN/NAME")] = None
+    queue: Annotated[
+        str | None, _option("Else the default one.", "NAME", autocompletion=complete_queue)
+    ] = None
+    job_set: Annotated[str | None, typer.Option(help="The job set that it belongs to.")] = None
+    priority: Annotated[int | None, typer.Option(help="Higher goes first in its queue.")] = None
+    env: Annotated[list[str] | None, _option("A variable; repeatable.", "KEY=VALUE")] = None
+    label: Annotated[list[str] | None, _option("A label; repeatable.", "KEY=VALUE")] = None
+    cpu: Annotated[str | None, typer.Option(help="Such as 2 or 500m.")] = None
+    memory: Annotated[str | None, typer.Option(help="Such as 4Gi.")] = None
+    resource: Annotated[
+        list[str] | None, _option("Another resource; repeatable.", "NAME=QUANTITY")
+    ] = None
+    timeout: Annotated[float | None, _option("Longest run of one attempt.", "SECONDS")] = None
+    retries: Annotated[int | None, typer.Option(help="Retries after failures.")] = None
+    preemption_retries: Annotated[
+        int | None, typer.Option(help="A budget apart for preemptions and lost nodes.")
+    ] = None
+    retry_delay: Annotated[float | None, _option("Pause before a retry.", "SECONDS")] = None
+    backoff: Annotated[str | None, _option("How the pause grows.", "fixed|exponential")] = None
+    max_retry_delay: Annotated[float | None, _option("Longest pause.", "SECONDS")] = None
+    eligible_cause: Annotated[
+        list[str] | None, _option("Retry after this cause only; repeatable.", "CAUSE")
+    ] = None
+    policy: Annotated[
+        list[str] | None,
+        _option("A named retry policy to add; repeatable.", "NAME", autocompletion=complete_policy),
+    ] = None
+
+    def body(self, base: Mapping[str, Any]) -> dict[str, Any]:
+        """The create body: `base` (a document) with all that the options say laid over it."""
+        flat = {
+            "name": self.name,
+            "project": self.project,
+            "queue": self.queue,
+            "job_set": self.job_set,
+            "priority": self.priority,
+            "batch_timeout": self.timeout,
+            "retry_policies": self.policy,
+        }
+        nested = {
+            "environ": pairs("--env", self.env),
+            "labels": pairs("--label", self.label),
+            "resources": {
+                **pairs("--resource", self.resource),
+                **_said({"cpu": self.cpu, "memory": self.memory}),
+            },
+            "retry_policy": _said(self._retry_policy()),
+        }
+        merged = {
+            key: {**_mapping(key, base.get(key)), **value} for key, value in nested.items() if value
+        }
+        return {**base, **_said(flat), **merged}
+
+    def _retry_policy(self) -> dict[str, Any]:
+        return {
+            "max_retries": self.retries,
+            "max_preemption_retries": self.preemption_retries,
+            "retry_delay": self.retry_delay,
+            "backoff": self.backoff,
+            "max_retry_delay": self.max_retry_delay,
+            "eligible_causes": self.eligible_cause,
+        }
+
+
+class BehindDashes(TyperCommand):
+    """What stands behind `--` is the session's command, and never its image."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own, command = args, []
+        if "--" in args:
+            cut = args.index("--")
+            own, command = args[:cut], args[cut + 1 :]
+        rest = super().parse_args(ctx, own)
+        ctx.params["command"] = [*(ctx.params.get("command") or ()), *command]
+        return rest
+
+
+def with_options(
+    kind: type[T],
+) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
+    """A command with its first parameter, a dataclass, opened into one option for each field."""
+    hints = get_type_hints(kind, include_extras=True)
+    fallback = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]
+        )
+        for name, default in fallback.items()
+    ]
+
+    def decorate(command: Callable[Concatenate[T, P], None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        _, *rest = own.parameters.values()
+
+        @functools.wraps(command)
+        def opened(*args: Any, **given: Any) -> None:
+            said = kind(**{name: given.pop(name) for name in fallback})
+            command(said, *args, **given)
+
+        signature = own.replace(parameters=[*rest, *options])
+        opened.__signature__ = signature  # type: ignore[attr-defined]
+        opened.__annotations__ = {
+            name: parameter.annotation for name, parameter in signature.parameters.items()
+        }
+        return opened
+
+    return decorate
+
+
+with_spec = with_options(Spec)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with the types of JSON: what looks like a date is text."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, form) for tag, form in known if not tag.endswith(":timestamp")]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def document(path: Path | None) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file (`-` is standard input); empty without a path."""
+    if path is None:
+        return {}
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506  # a SafeLoader
+        json.dumps(data, allow_nan=False)
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise typer.BadParameter(f"cannot read {path}: {error}") from error
+    return _mapping(str(path), data)
+
+
+def _mapping(name: str, data: Any) -> dict[str, Any]:
+    if data is not None and not isinstance(data, dict):
+        raise typer.BadParameter(f"{name} is not a mapping of fields")
+    return data or {}
+
+
+def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
+    """What `KEY=VALUE` texts of an option say."""
+    found = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{flag} takes KEY=VALUE, not {text!r}")
+        found[key] = value
+    return found
+
+
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None and value != []}

@@ -1,0 +1,210 @@
+"""What people are shown of sessions: values in, tables out."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from reprise_client.cli.output import facts, grid, link, status_text
+from reprise_client.cli.words import (
+    attempt_of,
+    avoided,
+    clock,
+    granted,
+    next_in_brief,
+    outcome,
+    payment,
+    reason,
+    resource_words,
+    span,
+    what_next,
+    when,
+)
+from reprise_client.models import Attempt, Budget, Decision, Event, Session
+
+FEW_BUDGETS = 3
+SOME_BUDGETS = 6
+
+
+def session_table(sessions: Iterable[Session], now: datetime) -> RenderableType:
+    return grid(
+        ["ID", "NAME", "STATUS", "ATTEMPT", "CAUSE", "NEXT", "QUEUE", "CREATED"],
+        (
+            [
+                item.id,
+                item.name,
+                status_text(item.status),
+                attempt_of(item.retry_state).removeprefix("attempt "),
+                item.retry_cause or "",
+                next_in_brief(item, now),
+                item.queue,
+                when(item.created_at, now),
+            ]
+            for item in sessions
+        ),
+    )
+
+
+def session_facts(
+    session: Session, decision: Decision | None, switch: str | None, now: datetime, web: str
+) -> RenderableType:
+    """Everything about one session; `web` is the address of the server's pages.
+
+    `decision` and `switch` are those of a retry that waits.
+    """
+
+    def page(session_id: str | None) -> Text:
+        return link(session_id, f"{web}/sessions/{session_id}/") if session_id else Text()
+
+    status = status_text(session.status)
+    if session.status == "ERROR":
+        status = Text.assemble(status, f", {outcome(session)}")
+    root = None if session.root_session_id == session.id else session.root_session_id
+    return facts(
+        [
+            ("Session", page(session.id)),
+            ("Name", session.name),
+            ("Status", status),
+            ("Why", session.status_message or ""),
+            ("Attempt", attempt_of(session.retry_state)),
+            ("Next", what_next(session, decision, now, switch)),
+            ("By rule", session.retry_state.rule or ""),
+            ("Will get", granted(decision, session.resources)),
+            ("Will avoid", avoided(decision)),
+            ("Parent", page(session.parent_session_id)),
+            ("Root", page(root)),
+            ("Budgets", _budgets(session.retry_state.budgets)),
+            ("Policies", ", ".join(session.retry_policies)),
+            *_run_facts(session, now),
+        ]
+    )
+
+
+def _run_facts(session: Session, now: datetime) -> list[tuple[str, str | Text]]:
+    """What it runs, where and since when."""
+    return [
+        ("Project", session.project),
+        ("Queue", session.queue),
+        ("Job set", session.job_set or ""),
+        ("Owner", session.owner or ""),
+        ("Image", session.image or ""),
+        ("Command", " ".join(session.command)),
+        ("Resources", resource_words(session.resources)),
+        ("Labels", _listed(session.labels)),
+        ("Executor", session.executor or ""),
+        ("Node", session.node or ""),
+        ("Created", when(session.created_at, now)),
+        ("Started", when(session.started_at, now)),
+        ("Finished", when(session.finished_at, now)),
+    ]
+
+
+def _budgets(budgets: Sequence[Budget]) -> str:
+    """A line for each; of many that nothing was spent of, only the names of some."""
+    untouched = [item for item in budgets if not item.used]
+    if len(untouched) <= FEW_BUDGETS:
+        return "\n".join(_budget(item) for item in budgets)
+    lines = [_budget(item) for item in budgets if item.used]
+    names = ", ".join(f"{item.name} (of {item.limit})" for item in untouched[:SOME_BUDGETS])
+    more = len(untouched) - SOME_BUDGETS
+    return "\n".join([*lines, f"unused: {names}" + (f" and {more} more" if more > 0 else "")])
+
+
+def _budget(item: Budget) -> str:
+    return f"{item.name}: {item.used}{'' if item.limit is None else f' of {item.limit}'} used"
+
+
+def _listed(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values.items())
+
+
+def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
+    return grid(
+        ["ATTEMPT", "ID", "STATUS", "CAUSE", "EXIT", "NODE", "RAN", "FINISHED", "DECISION"],
+        (
+            [
+                str(item.attempt + 1),
+                item.id,
+                status_text(item.status),
+                item.failure_category or item.cause or "",
+                "" if item.exit_code is None else str(item.exit_code),
+                item.node or "",
+                _ran(item, now),
+                when(item.finished_at, now),
+                item.decision or "",
+            ]
+            for item in attempts
+        ),
+    )
+
+
+def _ran(attempt: Attempt, now: datetime) -> str:
+    if attempt.started_at is None:
+        return ""
+    return span(((attempt.finished_at or now) - attempt.started_at).total_seconds())
+
+
+def event_table(events: Iterable[Event], now: datetime) -> RenderableType:
+    return grid(
+        ["ID", "TIME", "TYPE", "DATA"],
+        ([str(item.id), when(item.time, now), item.type, _listed(item.data)] for item in events),
+    )
+
+
+def event_line(event: Event, now: datetime) -> str:
+    return f"{clock(event.time, now) if event.time else ''}  {event.type}  {_listed(event.data)}"
+
+
+def explanation(decision: Decision, now: datetime) -> RenderableType:
+    """The decision in sentences, its facts, and the steps that led to it."""
+    return Group(
+        *(Text(sentence) for sentence in decision.explanation),
+        Text(),
+        facts(
+            [
+                ("Decision", decision.action),
+                ("Reason", reason(decision.reason) if decision.reason else ""),
+                ("Cause", decision.cause or ""),
+                ("Category", decision.failure_category or ""),
+                ("Rule", decision.rule or ""),
+                ("Paid by", payment(decision) if decision.paid_by else ""),
+                ("Delay", "" if decision.delay is None else span(decision.delay)),
+                ("Due", when(decision.due_at, now)),
+                ("Storm limit", "postponed it to a slot of its own" if decision.paced else ""),
+                ("State", decision.state or ""),
+                ("Next", decision.next_session_id or ""),
+                ("Gets", granted(decision)),
+                ("Avoids", avoided(decision)),
+                ("Asked for by", decision.requested_by or ""),
+                ("Made by", decision.dispatched_by or ""),
+                ("Policies", _revisions(decision)),
+                ("Decided", when(decision.decided_at, now)),
+            ]
+        ),
+        Text(),
+        Text("Trace", "bold"),
+        *(Text(f"{number:3}. {_step(step)}") for number, step in enumerate(decision.trace, 1)),
+    )
+
+
+def _revisions(decision: Decision) -> str:
+    return ", ".join(
+        name if number is None else f"{name} revision {number}"
+        for name, number in decision.policy_revisions.items()
+    )
+
+
+def _step(step: Any) -> str:
+    if not isinstance(step, dict):
+        return str(step)
+    told = dict(step)
+    name, result = told.pop("step", ""), told.pop("result", "")
+    facts_told = {key: _short(value) for key, value in told.items() if value not in ("", [], None)}
+    return f"{name}: {_short(result)}" + (f" ({_listed(facts_told)})" if facts_told else "")
+
+
+def _short(value: Any) -> Any:
+    """A number without the digits that nobody reads: `2.24369`, `3600`."""
+    return f"{float(f'{value:.6g}'):.15g}" if isinstance(value, float) else value

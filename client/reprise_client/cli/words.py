@@ -1,0 +1,199 @@
+"""Sessions and retries in the words that people read; pure, `now` is an argument."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from reprise_client.models import Attempt, Decision, RetryState, Session
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+REASONS = {
+    "max_retries": "its retries are used up",
+    "preemption_budget": "its retries after preemptions are used up",
+    "rule_limit": "the rule's retries are used up",
+    "default_limit": "the policy's default retries are used up",
+    "global_limit": "the limit of retries for all chains is reached",
+    "chain_deadline": "the next attempt would come after the chain's longest duration",
+    "not_batch": "only batch sessions are retried",
+    "never_retried": "failures of this kind are never retried",
+    "retries_disabled": "retries are switched off",
+    "workload_said_no": "the workload asked for no retry",
+    "rule_fail": "a rule says so",
+    "default_fail": "the policy's default says so",
+    "cause_not_eligible": "its policy does not retry after this cause",
+    "exit_code_excluded": "its policy does not retry after this exit code",
+    "no_policy": "nobody asked for retries",
+}
+GRANTS = {
+    "rule_retry": "a rule asks for it",
+    "default_retry": "the policy's default asks for it",
+    "inline_retry": "its own retry policy asks for it",
+}
+SWITCHES = {"paused": "retries are paused", "off": "retries are switched off"}
+
+
+def span(seconds: float) -> str:
+    """`42 s`, `3 min 20 s`, `2 h 5 min`: two units are enough to plan by."""
+    left = max(0, round(seconds))
+    parts = []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def clock(moment: datetime, now: datetime) -> str:
+    """The time of day in the zone of `now`, with the date unless it is the same day."""
+    local = moment.astimezone(now.tzinfo)
+    return local.strftime("%H:%M:%S" if local.date() == now.date() else "%Y-%m-%d %H:%M:%S")
+
+
+def when(moment: datetime | None, now: datetime) -> str:
+    """`3 min 20 s ago (14:03:10)`; empty for None."""
+    if moment is None:
+        return ""
+    exact = clock(moment, now)
+    if moment > now + timedelta(seconds=1):
+        return f"in {span((moment - now).total_seconds())} ({exact})"
+    return f"{span((now - moment).total_seconds())} ago ({exact})"
+
+
+def attempt_of(state: RetryState, *, ahead: int = 0) -> str:
+    """`attempt 2 of 4`, counted from 1; `ahead=1` is the one after."""
+    number = state.attempt + 1 + ahead
+    if state.max_attempts is None or state.max_attempts < number:
+        return f"attempt {number}"
+    return f"attempt {number} of {state.max_attempts}"
+
+
+def outcome(session: Session | Attempt) -> str:
+    """How an attempt ended: `failed: kernel_nonzero_exit, exit code 3, on node-a`."""
+    if session.status == "TERMINATED":
+        return "succeeded"
+    if session.status == "CANCELLED":
+        return "was cancelled"
+    cause = session.retry_cause if isinstance(session, Session) else session.cause
+    facts = [cause or "unknown"]
+    if session.failure_category:
+        facts.append(f"category {session.failure_category}")
+    if session.exit_code is not None:
+        facts.append(f"exit code {session.exit_code}")
+    if session.node:
+        facts.append(f"on {session.node}")
+    return f"failed: {', '.join(facts)}"
+
+
+def reason(word: str | None) -> str:
+    """A decision's reason as a clause; a word that is new here stays as it is."""
+    known = REASONS | GRANTS
+    return known.get(word or "", word or "no reason is given")
+
+
+def what_next(
+    session: Session, decision: Decision | None, now: datetime, switch: str | None = None
+) -> str:
+    """What follows this attempt and when; empty while it runs and nothing would follow.
+
+    `switch` is the mode that holds back its project's retries, if that is known.
+    """
+    state = session.retry_state
+    following = attempt_of(state, ahead=1)
+    match state.state:
+        case "scheduled":
+            text = f"{following} {_due(state, decision, now)}{_because(session, decision)}"
+        case "held":
+            why = SWITCHES.get(switch or "", "retries are paused or switched off")
+            text = f"{following} is held while {why}{_because(session, decision)}"
+        case "retried":
+            text = f"{following} is {state.next_session_id or 'on its way'}"
+        case "succeeded":
+            text = "nothing, it succeeded"
+        case "cancelled":  # a failed attempt, too, whose retry was still waiting
+            text = "nothing, it was cancelled"
+        case "exhausted" | "not_retried":
+            text = f"no retry, because {reason(state.reason)}"
+            text += f" ({state.rule})" if state.rule else ""
+        case _:
+            text = _if_it_fails(session)
+    return text
+
+
+def _due(state: RetryState, decision: Decision | None, now: datetime) -> str:
+    if state.due_at is None:
+        return "is scheduled"
+    at = clock(state.due_at, now)
+    if state.due_at <= now:
+        return f"is due since {at}"
+    left = f"in {span((state.due_at - now).total_seconds())}"
+    if decision is not None and decision.paced:
+        return f"is postponed by the storm limit to {at} ({left})"
+    return f"{left} ({at})"
+
+
+def _because(session: Session, decision: Decision | None) -> str:
+    text = f", because {session.failure_category or session.retry_cause or 'it failed'}"
+    if decision is None:
+        return text
+    if decision.requested_by:
+        text = f", asked for by {decision.requested_by}"
+    return f"{text}; pays {payment(decision)}" if decision.paid_by else text
+
+
+def avoided(decision: Decision | None) -> str:
+    """Where the next attempt does not go."""
+    if decision is None or not decision.avoid_node:
+        return ""
+    at = f" of {decision.avoid_executor}" if decision.avoid_executor else ""
+    return f"node {decision.avoid_node}{at}"
+
+
+def granted(decision: Decision | None, had: Mapping[str, Any] | None = None) -> str:
+    """What the next attempt gets, where that is not what this one `had`: `memory 1Gi -> 2Gi`."""
+    if decision is None or decision.resources is None:
+        return ""
+    if had is None:
+        return resource_words(decision.resources)
+    before, after = _flat(had), _flat(decision.resources)
+    # A plain amount is the request and the limit alike.
+    old = {name: before.get(name) or before.get(name.partition(" ")[2], "none") for name in after}
+    changes = (name for name in after if after[name] != old[name])
+    return ", ".join(f"{name} {old[name]} -> {after[name]}" for name in changes)
+
+
+def resource_words(resources: Mapping[str, Any]) -> str:
+    """`cpu=1, memory=1Gi`, also where requests and limits are told apart."""
+    return ", ".join(f"{name}={amount}" for name, amount in _flat(resources).items())
+
+
+def _flat(resources: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in resources.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name} {key}": str(amount) for key, amount in value.items()}
+        else:
+            found[name] = str(value)
+    return found
+
+
+def payment(decision: Decision) -> str:
+    """The budget that pays, and which of its retries this one is, from 1."""
+    limit = "" if decision.limit is None else f" of {decision.limit}"
+    return f"{decision.paid_by} {(decision.used or 0) + 1}{limit}"
+
+
+def _if_it_fails(session: Session) -> str:
+    state = session.retry_state
+    if session.final or state.max_attempts is None:
+        return ""
+    left = state.max_attempts - state.attempt - 1
+    return f"if it fails, up to {left} more attempt{'s' * (left != 1)}" if left > 0 else ""
+
+
+def next_in_brief(session: Session, now: datetime) -> str:
+    """The same for one cell of a table."""
+    state = session.retry_state
+    if state.state == "scheduled" and state.due_at is not None:
+        return f"retry in {span((state.due_at - now).total_seconds())}"
+    return "" if state.state in {"none", "succeeded"} else state.state.replace("_", " ")

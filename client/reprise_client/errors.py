@@ -1,0 +1,62 @@
+"""What can go wrong in a call, as exceptions whose text is fit for a user."""
+
+from typing import Any
+
+
+class RepriseError(Exception):
+    """Base of all errors of the SDK."""
+
+
+class ConfigError(RepriseError):
+    """The address, the token or the configuration file cannot be used as it is."""
+
+
+class ServerUnreachable(RepriseError):
+    """No answer: wrong address, server down, network cut, or a timeout."""
+
+    def __init__(self, url: str, cause: Exception):
+        super().__init__(f"cannot reach the server at {url}: {cause or type(cause).__name__}")
+
+
+class InvalidAnswer(RepriseError):
+    """A success that is not what was asked for: most likely not a Reprise server's."""
+
+    def __init__(self, url: str, excerpt: str):
+        super().__init__(f"{url} did not answer as expected; is it a Reprise server? ({excerpt!r})")
+
+
+class WaitTimeout(RepriseError):
+    """The time given to a wait is over; the session goes on."""
+
+    def __init__(self, session_id: str, seconds: float):
+        super().__init__(f"session {session_id} has not ended after {seconds:g} s")
+
+
+class ApiError(RepriseError):
+    """An RFC 9457 problem detail.
+
+    `status` is the HTTP code, `problem` the whole object, `errors` maps a field to what is
+    wrong with it.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any]):
+        self.status = status
+        self.problem = problem
+        self.title = str(problem.get("title") or f"HTTP {status}")
+        self.detail = str(problem.get("detail") or "")
+        errors = problem.get("errors")
+        self.errors: dict[str, list[str]] = (
+            {str(name): _texts(said) for name, said in errors.items()}
+            if isinstance(errors, dict)
+            else {}
+        )
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        fields = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in self.errors.items())
+        said = fields or self.detail
+        return f"{self.title}: {said}" if said else self.title
+
+
+def _texts(said: Any) -> list[str]:
+    return [str(text) for text in said] if isinstance(said, list) else [str(said)]

@@ -1,0 +1,368 @@
+"""The server's answers as typed values.
+
+All are tolerant, so that a newer server does not break an older client: a field that is not
+listed here is kept as it came, one that is missing has its default, words stay plain strings.
+Times are aware datetimes, durations seconds.
+"""
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from reprise_client.errors import InvalidAnswer
+
+FINAL_STATUSES = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
+UNSTARTED_STATUSES = frozenset(
+    {"PENDING", "SCHEDULED", "PREPARING", "PULLING", "PREPARED", "CREATING"}
+)
+WAITING_STATES = frozenset({"scheduled", "held"})
+
+
+class Answer(BaseModel):
+    """Base of the answers: immutable, open to unknown fields, null stands for the default."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if value is None and not field.is_required():
+            return field.get_default(call_default_factory=True)
+        return value
+
+
+AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
+
+
+def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
+    """`data` as a `kind`; raises `InvalidAnswer`, with the URL that is its `source`."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise InvalidAnswer(source, repr(data)[:200]) from error
+
+
+class BulkOutcome(Answer):
+    """What became of one item of a bulk call: `created`, `exists` or `refused`.
+
+    `problem` is the problem detail of one that was refused.
+    """
+
+    outcome: str
+    session_id: str | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BulkChange(Answer):
+    """What a bulk call did to one session: `retried`, `scheduled`, `cancelled` or `refused`.
+
+    One that was retried names the next attempt, except in a dry run; one that is scheduled has to
+    wait for its slot, which is at `due_at`. `problem` says why it was refused.
+    """
+
+    session_id: str
+    outcome: str
+    next_session_id: str | None = None
+    due_at: datetime | None = None
+    problem: dict[str, Any] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.outcome != "refused"
+
+
+class BulkChanges(Answer):
+    """One page of a bulk call, newest session first; `next` is the `after` of the one behind it.
+
+    `remaining` is how many sessions that page and those after it have, counted up to 10,000.
+    """
+
+    dry_run: bool = False
+    results: list[BulkChange] = Field(default_factory=list)
+    next: str | None = None
+    remaining: int = 0
+
+
+class Budget(Answer):
+    """One counter of retries of a chain; `limit` None is no limit."""
+
+    name: str = ""
+    used: int = 0
+    limit: int | None = None
+
+
+class RetryState(Answer):
+    """Where a session stands in its chain.
+
+    `state` is none, scheduled, held, retried, succeeded, exhausted, not_retried or cancelled;
+    `attempt` counts from 0, `max_attempts` counts all attempts.
+    """
+
+    state: str = "none"
+    attempt: int = 0
+    max_attempts: int | None = None
+    due_at: datetime | None = None
+    next_session_id: str | None = None
+    reason: str | None = None
+    rule: str | None = None
+    budgets: list[Budget] = Field(default_factory=list)
+
+
+class Session(Answer):
+    """One attempt. In lists the fields of the spec (image, command, ...) have their defaults."""
+
+    id: str
+    status: str
+    name: str = ""
+    project: str = ""
+    queue: str = ""
+    job_set: str | None = None
+    creation_id: str | None = None
+    session_type: str = "batch"
+    priority: int = 0
+    cluster_size: int = 1
+    labels: dict[str, Any] = Field(default_factory=dict)
+    image: str | None = None
+    command: list[str] = Field(default_factory=list)
+    environ: dict[str, Any] = Field(default_factory=dict)
+    resources: dict[str, Any] = Field(default_factory=dict)
+    mounts: list[Any] = Field(default_factory=list)
+    ports: list[Any] = Field(default_factory=list)
+    batch_timeout: float | None = None
+    scheduling_timeout: float | None = None
+    termination_grace_period: float | None = None
+    owner: str | None = None
+    created_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    executor: str | None = None
+    retry_cause: str | None = None
+    failure_category: str | None = None
+    status_message: str | None = None
+    cancel_requested_at: datetime | None = None
+    parent_session_id: str | None = None
+    root_session_id: str | None = None
+    retry_count: int = 0
+    max_retries: int = 0
+    retry_policy: dict[str, Any] = Field(default_factory=dict)
+    retry_policies: list[str] = Field(default_factory=list)
+    retry_counters: dict[str, int] = Field(default_factory=dict)
+    retry_chain: list[str] = Field(default_factory=list)
+    retry_state: RetryState = Field(default_factory=RetryState)
+
+    @property
+    def final(self) -> bool:
+        """This attempt has ended; its chain may go on."""
+        return self.status in FINAL_STATUSES
+
+    @property
+    def started(self) -> bool:
+        return self.status not in UNSTARTED_STATUSES
+
+    @property
+    def retry_waits(self) -> bool:
+        """A retry is decided and has not been dispatched."""
+        return self.retry_state.state in WAITING_STATES
+
+    @property
+    def successor_id(self) -> str | None:
+        """The next attempt, if there is one."""
+        if self.id in self.retry_chain[:-1]:
+            return self.retry_chain[self.retry_chain.index(self.id) + 1]
+        return self.retry_state.next_session_id if self.retry_state.state == "retried" else None
+
+    @property
+    def chain_over(self) -> bool:
+        """No attempt runs and none waits: this one was the last."""
+        return self.final and not self.retry_waits and self.successor_id is None
+
+
+class Attempt(Answer):
+    """One member of a chain, in brief; `decision` says in a line what its failure led to."""
+
+    id: str
+    attempt: int = 0
+    status: str = ""
+    cause: str | None = None
+    failure_category: str | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    executor: str | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    decision: str | None = None
+
+
+class Decision(Answer):
+    """What the engine decided about one failure, and why.
+
+    `used` is what the paying budget had spent before; `resources` are what the next attempt gets
+    if that differs. `paced`: the storm limits gave the retry a slot of its own; `requested_by`
+    asked for one that waits for its slot. `explanation` are sentences, `trace` the steps as the
+    engine recorded them.
+    """
+
+    session_id: str
+    action: str
+    reason: str | None = None
+    cause: str | None = None
+    failure_category: str | None = None
+    rule: str | None = None
+    paid_by: str | None = None
+    used: int | None = None
+    limit: int | None = None
+    delay: float | None = None
+    due_at: datetime | None = None
+    state: str | None = None
+    avoid_node: str | None = None
+    avoid_executor: str | None = None
+    resources: dict[str, Any] | None = None
+    paced: bool = False
+    requested_by: str | None = None
+    policy_revisions: dict[str, Any] = Field(default_factory=dict)
+    next_session_id: str | None = None
+    dispatched_by: str | None = None
+    decided_at: datetime | None = None
+    termination: dict[str, Any] = Field(default_factory=dict)
+    trace: list[Any] = Field(default_factory=list)
+    explanation: list[str] = Field(default_factory=list)
+
+
+class Event(Answer):
+    """One line of a session's log of events; `id` is what a reader resumes after."""
+
+    id: str | int
+    type: str
+    seq: int | None = None
+    session_id: str | None = None
+    root_session_id: str | None = None
+    project: str | None = None
+    job_set: str | None = None
+    attempt: int | None = None
+    time: datetime | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class Whoami(Answer):
+    """Whom the token stands for: a user or an executor."""
+
+    username: str | None = None
+    executor: str | None = None
+    cluster_admin: bool = False
+    project: str | None = None
+    token_name: str | None = None
+    expires_at: datetime | None = None
+    read_only: bool = False
+
+
+class EffectiveField(Answer):
+    """A value of the merge of all layers, and the `layer` that it comes from."""
+
+    value: Any = None
+    layer: str = ""
+
+
+class RetryDefaults(Answer):
+    """One layer's inline policy and bounds; absent fields inherit.
+
+    `scope` is `cluster`, a domain, or `domain/project`. `effective` and `effective_bounds` are
+    there if the merge was asked for; `updated_at` None: the layer has never said anything.
+    """
+
+    scope: str = ""
+    policy: dict[str, Any] = Field(default_factory=dict)
+    bounds: dict[str, Any] = Field(default_factory=dict)
+    updated_at: datetime | None = None
+    effective: dict[str, EffectiveField] = Field(default_factory=dict)
+    effective_bounds: dict[str, EffectiveField] = Field(default_factory=dict)
+
+
+class RetrySettings(Answer):
+    """One layer's switch (`on`, `paused`, `off`); the cluster's has its limits, too.
+
+    `effective_mode` is the strictest of this switch and those above it.
+    """
+
+    scope: str = ""
+    mode: str = "on"
+    effective_mode: str = "on"
+    global_max_retries: int | None = None
+    default_policy: str | None = None
+    retries_per_minute: int | None = None
+    queue_retries_per_minute: int | None = None
+
+
+class PolicyUses(Answer):
+    """What names a policy: addresses of queues, and whether it is the cluster's default."""
+
+    queues: list[str] = Field(default_factory=list)
+    default: bool = False
+
+
+class PolicyStatus(Answer):
+    """What the server adds to a policy's document."""
+
+    revision: int = 0
+    created_at: datetime | None = None
+    created_by: str = ""
+    archived_at: datetime | None = None
+    warnings: list[str] = Field(default_factory=list)
+    used_by: PolicyUses = Field(default_factory=PolicyUses)
+
+
+class RetryPolicy(Answer):
+    """A named policy: its document, and a `status` that is no part of what it says."""
+
+    metadata: dict[str, Any]
+    spec: dict[str, Any]
+    status: PolicyStatus = Field(default_factory=PolicyStatus)
+
+
+class PolicyRevision(Answer):
+    """What a policy said from one edit to the next."""
+
+    revision: int
+    created_at: datetime | None = None
+    created_by: str = ""
+    document: dict[str, Any] = Field(default_factory=dict)
+
+
+class FailureCategory(Answer):
+    """An operator's name for failures that match; lower positions are tried first."""
+
+    name: str
+    position: int = 0
+    matchers: list[dict[str, Any]] = Field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class Queue(Answer):
+    """A queue of a project (`domain/name`); a lower factor is more important."""
+
+    project: str
+    name: str
+    is_default: bool = False
+    priority_factor: float = 1.0
+    retry_policies: list[str] = Field(default_factory=list)
+    cordoned: bool = False
+    cordon_reason: str = ""
+    created_at: datetime | None = None
+
+    @property
+    def address(self) -> str:
+        """`domain/project/name`."""
+        return f"{self.project}/{self.name}"

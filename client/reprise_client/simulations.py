@@ -1,0 +1,123 @@
+"""Simulate, as a call: what policies would decide, about given ends or about the past."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from reprise_client.calls import Calls
+from reprise_client.models import Answer
+
+PATIENCE_SECONDS = 600.0
+"""A hundred thousand decisions take a while; nothing is sent before the first megabyte."""
+
+
+class SimulatedAttempt(Answer):
+    """One attempt and what would be decided about its end; after a success `action` is None."""
+
+    attempt: int = 0
+    session_id: str = ""
+    cause: str | None = None
+    failure_category: str | None = None
+    action: str | None = None
+    reason: str | None = None
+    rule: str | None = None
+    paid_by: str | None = None
+    used: int | None = None
+    limit: int | None = None
+    delay: float | None = None
+    avoid_node: str | None = None
+    resources: dict[str, Any] | None = None
+    trace: list[Any] = Field(default_factory=list)
+
+
+class SimulatedChain(Answer):
+    """`outcome` is succeeded, exhausted, not_retried, cancelled, or retrying: no more is known."""
+
+    outcome: str = ""
+    attempts: list[SimulatedAttempt] = Field(default_factory=list)
+
+
+class ChangedChain(Answer):
+    """A chain of the past that would have come to something else."""
+
+    root: str = ""
+    was: str = ""
+    would_be: str = ""
+
+
+class SimulationSummary(Answer):
+    """Sums: retries by cause and by rule, decisions by reason; run time in seconds.
+
+    What is added, and which chains changed (1,000 at most), is told of the past only.
+    """
+
+    chains: int = 0
+    retries: int = 0
+    by_cause: dict[str, int] = Field(default_factory=dict)
+    by_rule: dict[str, int] = Field(default_factory=dict)
+    by_reason: dict[str, int] = Field(default_factory=dict)
+    changed: list[ChangedChain] = Field(default_factory=list)
+    added_attempts: int = 0
+    added_run_seconds: float = 0.0
+
+
+class Simulation(Answer):
+    """All decisions, chain by chain, and the sums."""
+
+    chains: list[SimulatedChain] = Field(default_factory=list)
+    summary: SimulationSummary = Field(default_factory=SimulationSummary)
+
+
+class SimulationCalls(Calls):
+    """The call that tries a draft and changes nothing.
+
+    A draft has any of `policies` (documents, in effective order), `retry_policy` (inline fields),
+    `settings` and `failure_categories`. A 413 says that there is more than one call takes.
+    """
+
+    def simulate_chains(
+        self,
+        chains: Sequence[Mapping[str, Any]],
+        *,
+        draft: Mapping[str, Any],
+        decisions: bool = True,
+    ) -> Simulation:
+        """What the draft and the shipped defaults decide about given ends.
+
+        A chain has `terminations`, and may have a `session_type` and `resources`. Without
+        `decisions` only the sums are told.
+        """
+        return self._simulate({**draft, "chains": list(chains)}, decisions)
+
+    def simulate_history(
+        self,
+        since: datetime,
+        until: datetime | None = None,
+        *,
+        draft: Mapping[str, Any],
+        project: str | None = None,
+        decisions: bool = True,
+    ) -> Simulation:
+        """What the draft would have decided about the chains of a project (`domain/name`).
+
+        Those whose first attempt was submitted from `since` to before `until`, or to now.
+        """
+        window = {
+            "project": project or self.project,
+            "since": since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+        }
+        return self._simulate({**draft, "history": window}, decisions)
+
+    def _simulate(self, body: Mapping[str, Any], decisions: bool) -> Simulation:
+        return self._send(
+            Simulation,
+            "POST",
+            "/retry-policies/simulate/",
+            body,
+            params=None if decisions else {"chains": "false"},
+            idempotent=True,
+            timeout=PATIENCE_SECONDS,
+        )

@@ -1,0 +1,122 @@
+"""Logs and events as they come, taken up again where a cut connection left them."""
+
+import codecs
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import httpx
+
+from reprise_client.errors import ApiError, InvalidAnswer, ServerUnreachable
+from reprise_client.models import Event, parsed
+from reprise_client.patience import PAUSE_SECONDS, Patience
+from reprise_client.transport import Transport
+
+LOG_OFFSET_HEADER = "X-Reprise-Log-Offset"
+EVENT_STREAM = "text/event-stream"
+
+Piece = TypeVar("Piece")
+
+
+def to_the_end(
+    is_final: Callable[[], bool], stream: Callable[[], Iterator[Piece]]
+) -> Iterator[Piece]:
+    """What `stream()` yields, opened again after every cut, until its session's end is told.
+
+    A stream may also end by itself too early, when the server stops. Only one that was opened
+    after the session had ended has certainly sent all.
+    """
+    patience = Patience()
+    ended = False
+    while True:
+        try:
+            final = is_final()
+            patience.answered()
+            if ended and not final:
+                time.sleep(PAUSE_SECONDS)
+            yield from stream()
+        except (ServerUnreachable, ApiError) as error:
+            patience.endure(error)
+        else:
+            if final:
+                return
+            ended = True
+
+
+class LogReader:
+    """Reads one session's growing log; each `stream` goes on where the one before was cut.
+
+    Starts at byte `offset`, or `tail` lines before the end of what is there.
+    """
+
+    def __init__(
+        self, transport: Transport, session_id: str, *, offset: int = 0, tail: int | None = None
+    ):
+        self._transport = transport
+        self._path = f"/sessions/{session_id}/logs/"
+        self._position = offset
+        self._tail = tail
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def stream(self) -> Iterator[str]:
+        """Text as it comes, to the end of one answer."""
+        where = {"offset": self._position} if self._tail is None else {"tail": self._tail}
+        with self._transport.stream(self._path, params={"follow": "true", **where}) as response:
+            self._position = _first_offset(response, default=self._position)
+            self._tail = None
+            for chunk in response.iter_bytes():
+                self._position += len(chunk)
+                if text := self._decoder.decode(chunk):
+                    yield text
+
+    def rest(self) -> str:
+        """What an unfinished character at the end of the log amounts to."""
+        return self._decoder.decode(b"", final=True)
+
+
+class EventReader:
+    """Reads one session's events; each `stream` goes on behind the last one that came."""
+
+    def __init__(self, transport: Transport, session_id: str, *, after: str | int | None = None):
+        self._transport = transport
+        self._path = f"/sessions/{session_id}/events/"
+        self._after = after
+
+    def stream(self) -> Iterator[Event]:
+        params = {} if self._after is None else {"after": self._after}
+        with self._transport.stream(self._path, params=params, accept=EVENT_STREAM) as response:
+            for data in server_sent(response):
+                event = parsed(Event, data, self._path)
+                self._after = event.id
+                yield event
+
+
+def _first_offset(response: httpx.Response, *, default: int) -> int:
+    said = response.headers.get(LOG_OFFSET_HEADER, "")
+    return int(said) if said.isdecimal() else default
+
+
+def server_sent(response: httpx.Response) -> Iterator[Any]:
+    """The JSON of each `data` of an event stream (WHATWG HTML, section 9.2.6).
+
+    Raises `InvalidAnswer` if the answer is no event stream or its data no JSON.
+    """
+    kind = response.headers.get("Content-Type", "")
+    if not kind.startswith(EVENT_STREAM):
+        raise InvalidAnswer(str(response.url), kind)
+    data: list[str] = []
+    for line in response.iter_lines():
+        field, _, value = line.partition(":")
+        if field == "data":
+            data.append(value.removeprefix(" "))
+        elif not line and data:
+            yield _json(response, "\n".join(data))
+            data = []
+
+
+def _json(response: httpx.Response, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidAnswer(str(response.url), text[:200]) from error

@@ -1,0 +1,151 @@
+"""One HTTP connection pool to one Reprise server, and its errors as exceptions."""
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from reprise_client.errors import ApiError, ConfigError, InvalidAnswer, ServerUnreachable
+
+API = "/api/v2"
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+MAX_TRIES = 4
+MAX_BACKOFF_SECONDS = 5.0
+
+
+class Transport:
+    """Sends JSON to one server with one token.
+
+    `url` is the server's origin, such as `http://127.0.0.1:8000`. Calls that are safe to repeat
+    (`idempotent=True`; GET always is) are tried again on network errors and on 429, 502, 503
+    and 504, with a jittered exponential pause or the server's `Retry-After`.
+
+    Raises `ServerUnreachable` if no answer came, `ApiError` for a 4xx or 5xx answer,
+    `InvalidAnswer` if a success is not JSON; the constructor `ConfigError` for an address that
+    is no URL or a token that no header can carry.
+    """
+
+    def __init__(self, url: str, token: str, *, timeout: float = 30.0, tries: int = MAX_TRIES):
+        self.url = _checked_url(url)
+        self._tries = tries
+        self._http = httpx.Client(
+            base_url=self.url + API,
+            timeout=timeout,
+            headers={
+                "Authorization": f"Bearer {_checked_token(token)}",
+                "Accept": "application/json",
+            },
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        idempotent: bool = False,
+    ) -> Any:
+        """The decoded JSON of `METHOD /api/v2{path}`; None for an empty answer."""
+        tries = self._tries if idempotent or method == "GET" else 1
+        patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
+        for attempt in range(1, tries + 1):
+            try:
+                response = self._http.request(
+                    method, path, json=json, params=params, timeout=patience
+                )
+            except httpx.RequestError as error:
+                if attempt == tries:
+                    raise ServerUnreachable(self.url, error) from error
+                _pause(attempt, None)
+                continue
+            if response.status_code in RETRIED_STATUSES and attempt < tries:
+                _pause(attempt, response.headers.get("Retry-After"))
+                continue
+            return _decode(response)
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def stream(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        read_timeout: float = 60.0,
+        accept: str = "*/*",
+    ) -> Iterator[httpx.Response]:
+        """An open streaming GET answer of `path`; closed on leaving the block."""
+        timeout = httpx.Timeout(30.0, read=read_timeout)
+        try:
+            with self._http.stream(
+                "GET", path, params=params, timeout=timeout, headers={"Accept": accept}
+            ) as response:
+                if not response.is_success:
+                    response.read()
+                    raise _refusal(response)
+                yield response
+        except httpx.RequestError as error:
+            raise ServerUnreachable(self.url, error) from error
+
+
+def _pause(attempt: int, retry_after: str | None) -> None:
+    if retry_after is not None and retry_after.isdigit():
+        time.sleep(min(float(retry_after), MAX_BACKOFF_SECONDS))
+        return
+    ceiling = min(0.2 * 2**attempt, MAX_BACKOFF_SECONDS)
+    time.sleep(random.uniform(ceiling / 2, ceiling))  # noqa: S311  # spreads load, guards nothing
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parsed = httpx.URL(url.strip())
+    except httpx.InvalidURL as error:
+        raise ConfigError(f"{url!r} is not a URL: {error}") from error
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ConfigError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
+    return str(parsed).rstrip("/")
+
+
+def _checked_token(token: str) -> str:
+    # Said here without the token, because the HTTP library would quote it in its error.
+    if not token.isascii() or not token.isprintable():
+        raise ConfigError("the token has characters that no token has; paste it again")
+    return token
+
+
+def _decode(response: httpx.Response) -> Any:
+    if not response.is_success:
+        raise _refusal(response)
+    if not response.content:
+        return None
+    try:
+        return response.json()
+    except ValueError as error:
+        raise InvalidAnswer(str(response.url), response.text[:200]) from error
+
+
+def _refusal(response: httpx.Response) -> ApiError | InvalidAnswer:
+    if response.is_error:
+        return api_error(response)
+    # A redirect is not followed: it would carry the token to an address that nobody chose.
+    location = response.headers.get("Location", "")
+    return InvalidAnswer(str(response.url), f"HTTP {response.status_code} {location}".strip())
+
+
+def api_error(response: httpx.Response) -> ApiError:
+    """The problem detail of an error answer; answers of proxies that are none are read, too."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {"title": response.reason_phrase, "detail": response.text[:200]}
+    return ApiError(response.status_code, problem)

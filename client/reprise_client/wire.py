@@ -1,0 +1,248 @@
+"""What an executor says to the server and hears from it: `docs/wire.md` as types and four calls."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from urllib.parse import quote
+
+from reprise_client.errors import ApiError, InvalidAnswer, RepriseError
+from reprise_client.transport import Transport
+
+LEASE_ANSWER_SECONDS = 10.0
+"""How long the answer of a lease call may take beyond the time it asked to be held."""
+
+
+class LeaseKey(NamedTuple):
+    """One lease: the same session leased again has another fencing token."""
+
+    session_id: str
+    fencing_token: int
+
+    def __str__(self) -> str:
+        return f"{self.session_id} (token {self.fencing_token})"
+
+
+class Spec(TypedDict):
+    """What a session runs. Times in seconds; `resources` holds Kubernetes quantities."""
+
+    name: str
+    image: NotRequired[str | None]
+    command: list[str]
+    environ: NotRequired[dict[str, str]]
+    resources: NotRequired[dict[str, Any]]
+    mounts: NotRequired[list[Any]]
+    cluster_size: NotRequired[int]
+    batch_timeout: NotRequired[float | None]
+    termination_grace_period: NotRequired[float]
+    labels: NotRequired[dict[str, str]]
+    ports: NotRequired[list[Any]]
+    pod_spec: NotRequired[dict[str, Any] | None]
+
+
+class Lease(TypedDict):
+    """`avoid_node` is the node that the session is to be kept from; "" for none."""
+
+    session_id: str
+    fencing_token: int
+    attempt: int
+    project: str
+    queue: str
+    environ: dict[str, str]
+    avoid_node: NotRequired[str]
+    spec: Spec
+
+
+class Stop(TypedDict):
+    """`reason` is `cancelled`, `preempted` or `unknown`; `grace_period` in seconds, None for the
+    session's own."""
+
+    session_id: str
+    fencing_token: int
+    reason: str
+    grace_period: float | None
+
+
+class LeaseAnswer(TypedDict):
+    """`lease_ttl` and `lease_grace` in seconds."""
+
+    leases: list[Lease]
+    stops: list[Stop]
+    lease_ttl: float
+    lease_grace: float
+
+
+class Node(TypedDict):
+    name: str
+    allocatable: dict[str, str]
+    free: dict[str, str]
+    labels: dict[str, str]
+    taints: list[Any]
+
+
+class ContainerFacts(TypedDict):
+    name: str
+    init: bool
+    exit_code: int | None
+    reason: str
+    message: str
+    finished_at: float | None
+
+
+class Termination(TypedDict):
+    """Raw facts of an end; the server alone draws conclusions from them.
+
+    `message` is the workload's own (its termination log), `pod_message` the cluster's.
+    """
+
+    exit_code: int | None
+    conditions: list[str]
+    reason: str
+    message: str
+    pod_message: str
+    node: str
+    lease_expired: bool
+    containers: list[ContainerFacts]
+
+
+class Report(TypedDict):
+    """`at` is seconds since the epoch on the executor's clock; `seq` counts from 1 in a lease."""
+
+    session_id: str
+    fencing_token: int
+    seq: int
+    status: str
+    at: float
+    node: str
+    message: str
+    exit_code: int | None
+    termination: Termination | None
+
+
+class Outcome(TypedDict):
+    """`outcome` is `applied`, `duplicate`, `stale`, `busy` or `invalid`."""
+
+    session_id: str
+    fencing_token: int
+    seq: int
+    outcome: str
+    detail: str
+
+
+class Return(TypedDict):
+    session_id: str
+    fencing_token: int
+    reason: str
+
+
+class Chunk(NamedTuple):
+    """A piece of a run's output: at most 256 KiB, beginning at byte `offset`."""
+
+    key: LeaseKey
+    offset: int
+    data: bytes
+
+
+class ChunkOutcome(TypedDict):
+    session_id: str
+    next_offset: int
+    full: bool
+    outcome: str
+
+
+class _Outcomes(TypedDict):
+    outcomes: list[Outcome]
+
+
+class _ChunkOutcomes(TypedDict):
+    chunks: list[ChunkOutcome]
+
+
+class SupersededError(RepriseError):
+    """The server knows a newer incarnation of this executor, `current`."""
+
+    def __init__(self, current: int):
+        self.current = current
+        super().__init__(f"a newer agent of this executor exists (incarnation {current})")
+
+
+class Wire:
+    """The four calls of the executor `name`; each says which `incarnation` of its agent speaks.
+
+    Nothing is tried twice here: what to do after a failure depends on the call, and the agent
+    knows. Raises `SupersededError` for the 409 of an old incarnation and what `Transport` raises.
+    """
+
+    def __init__(self, transport: Transport, name: str):
+        self._transport = transport
+        self._path = f"/executors/{quote(name, safe='')}"
+
+    def lease(
+        self,
+        incarnation: int,
+        *,
+        driver: str,
+        nodes: Sequence[Node] | None,
+        max_sessions: int,
+        runs: Iterable[LeaseKey],
+        wait_s: float,
+        round_number: int,
+    ) -> LeaseAnswer:
+        """Heartbeat, renewal and lease; may be held for `wait_s` seconds.
+
+        `nodes` None: as in an earlier call. `round_number` grows with each call, so that one that
+        was given up and comes late after all is known as such.
+        """
+        body = {
+            "driver": driver,
+            "nodes": nodes,
+            "limits": {"max_sessions": max_sessions},
+            "runs": [run._asdict() for run in runs],
+            "wait_s": wait_s,
+            "round": round_number,
+        }
+        timeout = wait_s + LEASE_ANSWER_SECONDS
+        return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
+
+    def report(self, incarnation: int, reports: Sequence[Report]) -> list[Outcome]:
+        """One outcome for each report, in the same order."""
+        answer = self._call("reports", incarnation, {"reports": reports}, _Outcomes)
+        return cast("_Outcomes", answer)["outcomes"]
+
+    def hand_back(self, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
+        """One outcome for each lease that is handed back, in the same order."""
+        answer = self._call("return", incarnation, {"returns": returns}, _Outcomes)
+        return cast("_Outcomes", answer)["outcomes"]
+
+    def log(self, incarnation: int, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Where the log of each chunk's session goes on, in the same order."""
+        encoded = [
+            {
+                **chunk.key._asdict(),
+                "offset": chunk.offset,
+                "data": base64.b64encode(chunk.data).decode("ascii"),
+            }
+            for chunk in chunks
+        ]
+        answer = self._call("logs", incarnation, {"chunks": encoded}, _ChunkOutcomes)
+        return cast("_ChunkOutcomes", answer)["chunks"]
+
+    def _call(
+        self,
+        verb: str,
+        incarnation: int,
+        body: Mapping[str, Any],
+        shape: type,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        path = f"{self._path}/{verb}/"
+        sent = {"incarnation": incarnation, **body}
+        try:
+            answer = self._transport.request("POST", path, json=sent, timeout=timeout)
+        except ApiError as error:
+            current = error.problem.get("current_incarnation")
+            if error.status == 409 and isinstance(current, int):
+                raise SupersededError(current) from error
+            raise
+        if not isinstance(answer, dict) or not shape.__annotations__.keys() <= answer.keys():
+            raise InvalidAnswer(self._transport.url + path, repr(answer)[:200])
+        return answer

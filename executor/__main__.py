@@ -1,0 +1,130 @@
+"""`reprise-executor`, also `python -m executor`."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from random import Random
+from types import FrameType
+
+from reprise_client.errors import ConfigError
+from reprise_client.transport import Transport
+from reprise_client.wire import Wire
+
+from executor.agent import Agent
+from executor.config import ANY_PARENT, Config, parse
+from executor.connection import Connection
+from executor.drivers.local import LocalDriver
+from executor.drivers.protocol import Driver
+from executor.drivers.run_log import RunLog
+from executor.drivers.simulated import SimulatedDriver
+from executor.drivers.simulation import Script
+from executor.drivers.spawn import die_with_parent
+from executor.inbox import StopAsked
+from executor.reports import ReportBuffer
+from executor.runs import BareRuns, RunStore
+from executor.state import StateDir, StateDirTakenError
+from executor.unreliable import UnreliableWire
+
+log = logging.getLogger("executor")
+
+EXIT_UNUSABLE = 1
+EXIT_KILLED = 130
+EXIT_BROKEN = 70
+
+
+def main() -> None:
+    config = parse(sys.argv[1:], os.environ)
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    threading.excepthook = _thread_died
+    try:
+        if config.parent is not None:
+            _follow_parent(config.parent)
+        status = _run(config)
+    except (StateDirTakenError, ParentGoneError, ConfigError) as refusal:
+        log.error("%s", refusal)
+        status = EXIT_UNUSABLE
+    except OSError as error:
+        log.error("cannot go on: %s", error)
+        status = EXIT_UNUSABLE
+    logging.shutdown()
+    # Threads may be waiting for the server; there is nothing left that they could finish.
+    os._exit(status)
+
+
+class ParentGoneError(Exception):
+    """The process that this one was to die with has gone."""
+
+
+def _run(config: Config) -> int:
+    state = StateDir(config.state_dir)
+    driver, wire = _driver_and_wire(config)
+    buffer = ReportBuffer(state.reports)
+    agent = Agent(
+        store=RunStore(state.runs) if driver.keeps_files else BareRuns(buffer.leases),
+        buffer=buffer,
+        connection=Connection(wire, state),
+        driver=driver,
+        max_sessions=config.max_sessions,
+    )
+    _stop_on_signals(agent, driver)
+    log.info("executor %s at %s, state in %s", config.name, config.url, config.state_dir)
+    return agent.run()
+
+
+def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
+    transport = Transport(config.url, config.token)
+    if config.driver == "local":
+        return LocalDriver(), Wire(transport, config.name)
+    # A line for each of thousands of runs a second would cost more than the run.
+    logging.getLogger("executor.agent").setLevel(logging.WARNING)
+    asked = config.simulation
+    script = Script.load(asked.script)
+    run_log = RunLog(asked.run_log) if asked.run_log else None
+    driver = SimulatedDriver(
+        script, seed=asked.seed, nodes=asked.nodes, speed=asked.speed, run_log=run_log
+    )
+    if not script.troubles_reports:
+        return driver, Wire(transport, config.name)
+    random = Random(asked.seed)  # noqa: S311  # repeatable on purpose
+    tell = run_log.trouble if run_log else log.info
+    return driver, UnreliableWire(transport, config.name, script=script, random=random, tell=tell)
+
+
+def _stop_on_signals(agent: Agent, driver: Driver) -> None:
+    """The first signal stops in order, the second at once."""
+    asked = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            driver.kill_all()
+            os._exit(EXIT_KILLED)
+        asked.set()
+        agent.inbox.post(StopAsked())
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _follow_parent(expected: int) -> None:
+    """SIGTERM, not SIGKILL: only a living agent can end what its runs have started."""
+    before = os.getppid()
+    die_with_parent(signal.SIGTERM)
+    if os.getppid() != before or expected not in {ANY_PARENT, before}:
+        raise ParentGoneError("the parent process is gone")
+
+
+def _thread_died(failure: threading.ExceptHookArgs) -> None:
+    """An agent without one of its threads would hold leases that it cannot serve."""
+    name = failure.thread.name if failure.thread else "?"
+    details = (failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    log.critical("thread %s died", name, exc_info=details)
+    os._exit(EXIT_BROKEN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+"""The agent: leases in, runs, reports out.
+
+One main thread owns every run and starts every process; three others talk to the server and tell
+it through the inbox what they heard.
+"""
+
+import logging
+import time
+from collections.abc import Collection, Iterable
+
+from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop, Termination
+
+from executor.clock import boottime
+from executor.connection import Connection
+from executor.drivers.protocol import Driver, Observation, Order, facts
+from executor.inbox import (
+    Answered,
+    HandedBack,
+    Inbox,
+    Leased,
+    Message,
+    OutputShipped,
+    StopAsked,
+    TakenOver,
+)
+from executor.leases import LeaseBook, LeaseKeeper
+from executor.lifecycle import FENCED, FINISHING, STOPS, Ending, Phase, Run, Term
+from executor.output import NoOutput, OutputPump
+from executor.reports import FINAL, ReportBuffer, key_of, report
+from executor.runs import Runs
+from executor.sender import ReportSender
+
+log = logging.getLogger(__name__)
+
+ACCEPTED = frozenset({"applied", "duplicate"})
+UNKNOWN_GRACE = 2.0
+STOP_GRACE = 2.0
+STOP_SECONDS = 4.5
+HAND_OVER_SECONDS = 2.0
+AGENT_KILLED = "the agent was killed; its runs ended with it"
+
+EXIT_STOPPED = 0
+EXIT_TAKEN_OVER = 3
+
+
+class Agent:
+    """Runs until it is stopped or another agent takes its name over."""
+
+    def __init__(
+        self,
+        *,
+        store: Runs,
+        buffer: ReportBuffer,
+        connection: Connection,
+        driver: Driver,
+        max_sessions: int,
+    ):
+        self._store = store
+        self._buffer = buffer
+        self._driver = driver
+        self._max_sessions = max_sessions
+        self._runs: dict[LeaseKey, Run] = {}
+        # Those of them that have not ended.
+        self._active: dict[LeaseKey, Run] = {}
+        self._book = LeaseBook()
+        self._leasing = False
+        self._term: Term | None = None
+        self._stopping_since: float | None = None
+        self._ended_since: float | None = None
+        self._taken_over: str | None = None
+        self.inbox = Inbox(driver.wake)
+        self._sender = ReportSender(buffer, connection, self.inbox)
+        self._pump = (
+            OutputPump(connection, self.inbox) if driver.keeps_files else NoOutput(self.inbox)
+        )
+        self._keeper = LeaseKeeper(self._book, connection, driver, self.inbox, max_sessions)
+
+    def run(self) -> int:
+        """The process's exit status."""
+        self._recover()
+        self._sender.start()
+        self._pump.start()
+        while not self._done():
+            self._begin_leasing()
+            self._observed(self._driver.poll(self._pause()))
+            for message in self.inbox.drain():
+                self._handle(message)
+            self._check_lease()
+        self._driver.kill_all()
+        if self._taken_over is not None:
+            log.error("%s: its runs here were killed", self._taken_over)
+            return EXIT_TAKEN_OVER
+        log.info("stopped")
+        return EXIT_STOPPED
+
+    # Start and stop
+
+    def _recover(self) -> None:
+        """Ends what an earlier agent left, and makes sure that each of its runs is reported."""
+        killed, unstarted = [], []
+        for files in self._store.leftovers():
+            self._driver.reclaim(files)
+            if not self._buffer.accepted(files.key):
+                # Nothing was started. Not naming it gives it back, free of charge.
+                unstarted.append(files.key)
+                self._store.retire(files)
+                self._pump.discard(files.path)
+                continue
+            run = Run(files, None, Phase.ENDED)
+            self._runs[files.key] = run
+            self._book.hold(files.key, {})
+            self._pump.follow(files)
+            if not self._buffer.ended(files.key):
+                message = files.termination_message()
+                said = facts(None, message=message, pod_message=AGENT_KILLED)
+                killed.append((run, said))
+        self._buffer.forget(unstarted)
+        self._end(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
+        self._pump.finish(list(self._runs))
+        self._buffer.release([key for key in self._buffer.leases() if key not in self._runs])
+
+    def _begin_leasing(self) -> None:
+        """The first lease call settles what it does not name: what is buffered goes before it."""
+        if self._leasing or self._stopping_since is not None or not self._buffer.empty():
+            return
+        self._leasing = True
+        self._keeper.start()
+
+    def _begin_stop(self) -> None:
+        if self._stopping_since is not None:
+            return
+        log.info("stopping: %d runs to end", len(self._active))
+        self._stopping_since = boottime()
+        self._keeper.retire()
+        self._sender.hurry()
+        self._withdraw_offers()
+        for run in self._active.values():
+            self._stop(run, Ending.AGENT_STOPPED, min(run.grace, STOP_GRACE))
+
+    def _withdraw_offers(self) -> None:
+        """Leases that were not accepted are free to go elsewhere; accepted ones cost an attempt."""
+        for run in list(self._active.values()):
+            if run.phase is Phase.OFFERED and self._buffer.withdraw(run.key):
+                self._remove([run])
+                self._refuse(run.key, "the executor is stopping")
+
+    def _done(self) -> bool:
+        if self._taken_over is not None:
+            return True
+        if self._stopping_since is None:
+            return False
+        now = boottime()
+        if self._ended_since is None and not self._active:
+            self._ended_since = now
+        handed_over = self._sender.idle() and all(r.output_closed for r in self._runs.values())
+        return (self._ended_since is not None and handed_over) or now >= self._stop_by()
+
+    def _stop_by(self) -> float:
+        latest = (self._stopping_since or 0.0) + STOP_SECONDS
+        if self._ended_since is None:
+            return latest
+        return min(latest, self._ended_since + HAND_OVER_SECONDS)
+
+    def _pause(self) -> float | None:
+        """Seconds until this loop must look again although nobody tells it anything."""
+        moments = [] if self._stopping_since is None else [self._stop_by()]
+        running = self._active.values()
+        if self._term is not None and any(run.ending not in FINISHING for run in running):
+            moments.append(self._term.sent_at + self._term.ttl)
+        return max(0.0, min(moments) - boottime()) if moments else None
+
+    # Messages
+
+    def _handle(self, message: Message) -> None:
+        match message:
+            case Leased():
+                self._leased(message)
+            case Answered(outcomes):
+                self._answered(outcomes)
+                if self._stopping_since is not None:
+                    self._withdraw_offers()
+            case OutputShipped(keys, closed):
+                self._output_shipped(keys, closed)
+            case HandedBack(key):
+                self._book.drop(key)
+            case TakenOver(reason):
+                self._taken_over = reason
+            case StopAsked():
+                self._begin_stop()
+
+    def _leased(self, message: Leased) -> None:
+        answer = message.answer
+        self._term = Term(message.sent_at, answer["lease_ttl"], answer["lease_grace"])
+        offers = (self._offer(lease) for lease in answer["leases"])
+        self._buffer.add([accept for accept in offers if accept is not None])
+        for stop in answer["stops"]:
+            self._stop_asked(stop)
+
+    def _offer(self, lease: Lease) -> Report | None:
+        """The report that accepts the lease, or None where it is known or refused."""
+        key = LeaseKey(lease["session_id"], lease["fencing_token"])
+        if key in self._runs:
+            return None
+        reason = self._refusal(lease)
+        if reason is None:
+            try:
+                self._runs[key] = self._active[key] = Run(
+                    self._store.create(key), lease, Phase.OFFERED
+                )
+            except OSError as error:
+                reason = f"no place for its files: {error.strerror}"
+        if reason is not None:
+            self._refuse(key, reason)
+            return None
+        return report(key, "PREPARING", time.time(), message=self._driver.caveat(lease["spec"]))
+
+    def _refusal(self, lease: Lease) -> str | None:
+        if self._stopping_since is not None:
+            return "the executor is stopping"
+        if len(self._active) >= self._max_sessions:
+            return f"no room: {self._max_sessions} sessions at once are the limit here"
+        return self._driver.refusal(lease["spec"])
+
+    def _refuse(self, key: LeaseKey, reason: str) -> None:
+        log.info("handing back session %s: %s", key, reason)
+        self._sender.hand_back(key, reason)
+
+    def _answered(self, outcomes: Iterable[Outcome]) -> None:
+        told, refused = [], []
+        for outcome in outcomes:
+            run = self._runs.get(key_of(outcome))
+            if run is None:
+                continue
+            if run.phase is not Phase.OFFERED:
+                told.append(run)
+            elif outcome["outcome"] in ACCEPTED:
+                self._start(run)
+            else:
+                log.info("session %s: not ours any more (%s)", run.key, outcome["outcome"])
+                refused.append(run)
+        self._drop(refused)
+        self._bury(told)
+
+    def _output_shipped(self, keys: Iterable[LeaseKey], closed: bool) -> None:
+        runs = [run for key in keys if (run := self._runs.get(key)) is not None]
+        for run in runs:
+            run.output_closed = closed
+        self._buffer.release([run.key for run in runs])
+        self._bury(runs)
+
+    # Runs
+
+    def _start(self, run: Run) -> None:
+        run.phase = Phase.LIVE
+        self._pump.follow(run.files)
+        if run.ending is not None or run.lease is None:
+            ending = run.ending or Ending.LEASE_EXPIRED
+            self._end([(run, facts(None))], ending, "ended before it was started")
+            self._pump.finish([run.key])
+            return
+        log.info("starting session %s", run.key)
+        lease = run.lease
+        avoid = lease.get("avoid_node", "")
+        self._driver.start(Order(run.key, lease["spec"], lease["environ"], run.files, avoid))
+
+    def _stop_asked(self, stop: Stop) -> None:
+        run = self._runs.get(LeaseKey(stop["session_id"], stop["fencing_token"]))
+        if run is None or run.phase is Phase.ENDED:
+            return
+        given = stop["grace_period"]
+        grace = run.grace if given is None else given
+        ending = STOPS.get(stop["reason"], Ending.CANCELLED)
+        if ending is Ending.UNKNOWN:
+            if run.phase is Phase.OFFERED:
+                self._drop([run])
+            else:
+                self._stop(run, ending, min(grace, UNKNOWN_GRACE))
+        elif run.ending is None:
+            if run.phase is Phase.LIVE:
+                message = ending.value
+                self._buffer.add([report(run.key, "TERMINATING", time.time(), message=message)])
+            self._stop(run, ending, grace)
+
+    def _stop(self, run: Run, ending: Ending, grace: float) -> None:
+        """Fencing outdoes a cancellation, and a lease that is nobody's outdoes both."""
+        if run.phase is Phase.ENDED or run.ending in {ending, Ending.UNKNOWN}:
+            return
+        log.info("stopping session %s: %s", run.key, ending.value)
+        run.ending = ending
+        self._driver.stop(run.key, grace)
+
+    def _check_lease(self) -> None:
+        term = self._term
+        if term is None or boottime() < term.sent_at + term.ttl:
+            return
+        for run in self._active.values():
+            # Half of lease_grace is for being gone, not for being asked to go.
+            if run.ending not in FINISHING:
+                self._stop(run, Ending.LEASE_EXPIRED, min(run.grace, term.grace / 4))
+
+    def _observed(self, observations: Iterable[Observation]) -> None:
+        said: list[Report] = []
+        ended: list[LeaseKey] = []
+        for seen in observations:
+            run = self._runs.get(seen.key)
+            if run is None:
+                continue
+            if seen.status not in FINAL:
+                said.append(_middle(seen))
+            elif run.ending is Ending.UNKNOWN:
+                self._drop([run])
+            else:
+                said.append(self._final(run, seen))
+                ended.append(run.key)
+        if not said:
+            return
+        # All at once: what is made durable together costs one wait for the disk.
+        self._buffer.add(each for each in said if key_of(each) in self._runs)
+        if ended:
+            self._pump.finish(ended)
+
+    def _end(self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str) -> None:
+        """The ends of runs that are in no driver's hands."""
+        drafts = []
+        for run, said in runs:
+            run.ending = ending
+            seen = Observation(run.key, "ERROR", said["node"], message, said, stopped=True)
+            drafts.append(self._final(run, seen))
+        self._buffer.add(drafts)
+
+    def _final(self, run: Run, seen: Observation) -> Report:
+        """What is said of an end. If the agent brought it about, it is an ERROR, whatever the
+        exit code."""
+        run.phase = Phase.ENDED
+        self._active.pop(run.key, None)
+        status, message, said = seen.status, seen.message, seen.termination or facts(None)
+        if run.ending is not None and seen.stopped:
+            status, message = "ERROR", message or run.ending.value
+            said = {**said, "lease_expired": run.ending in FENCED}
+            if run.ending is Ending.PREEMPTED:
+                said["reason"] = said["reason"] or "Preempted"
+        log.info("session %s: %s%s", run.key, status, message and f" {message}")
+        return report(
+            run.key, status, time.time(), node=seen.node, message=message, termination=said
+        )
+
+    def _bury(self, runs: Iterable[Run]) -> None:
+        """Forgets runs whose end was answered, once their output needs the directory no more."""
+        settled = [run for run in runs if self._buffer.settled(run.key)]
+        for run in settled:
+            self._book.drop(run.key)
+        self._remove([run for run in settled if run.output_closed])
+
+    def _drop(self, runs: Collection[Run]) -> None:
+        self._remove(runs)
+        for run in runs:
+            self._book.drop(run.key)
+
+    def _remove(self, runs: Collection[Run]) -> None:
+        for run in runs:
+            # Twice in one batch of answers is once too often.
+            if self._runs.pop(run.key, None) is None:
+                continue
+            self._active.pop(run.key, None)
+            self._pump.drop(run.key)
+            self._store.retire(run.files)
+            self._pump.discard(run.files.path)
+        self._buffer.forget([run.key for run in runs])
+
+
+def _middle(seen: Observation) -> Report:
+    return report(seen.key, seen.status, time.time(), node=seen.node, message=seen.message)

@@ -1,0 +1,125 @@
+"""The agent's command line."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIVERS = ("local", "simulated")
+TOKEN_VARIABLE = "REPRISE_EXECUTOR_TOKEN"  # noqa: S105  # the variable's name, not a token
+ANY_PARENT = 0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Of the simulated driver: a speed of 0 waits for nothing; `script` as in
+    `drivers/simulation.py`; `run_log` gets a line for each run's beginning and end."""
+
+    seed: int
+    nodes: int
+    speed: float
+    script: Path | None
+    run_log: Path | None
+
+
+@dataclass(frozen=True)
+class Config:
+    """`parent` is the process to die with: None for nobody, `ANY_PARENT` for whoever it is."""
+
+    name: str
+    url: str
+    token: str
+    state_dir: Path
+    driver: str
+    max_sessions: int
+    parent: int | None
+    simulation: Simulation
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
+    """Exits with status 2 and one line of what is wrong, as argparse does."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    try:
+        token = _token(given.token_file, environ)
+    except OSError as error:
+        parser.error(f"cannot read the token: {error}")
+    if not token:
+        parser.error(f"no token: give --token-file or set {TOKEN_VARIABLE}")
+    return Config(
+        name=given.name,
+        url=given.url,
+        token=token,
+        state_dir=given.state_dir.absolute(),
+        driver=given.driver,
+        max_sessions=given.max_sessions,
+        parent=given.die_with_parent,
+        simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="reprise-executor",
+        description="Takes sessions from a Reprise server and runs them here.",
+    )
+    parser.add_argument("--name", required=True, help="the executor's name on the server")
+    parser.add_argument("--url", required=True, help="the server, such as http://127.0.0.1:8000")
+    parser.add_argument(
+        "--token-file", type=Path, help=f"file with the token (else ${TOKEN_VARIABLE})"
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, required=True, help="where it keeps what must survive it"
+    )
+    parser.add_argument("--driver", choices=DRIVERS, default="local", help="what runs a session")
+    parser.add_argument(
+        "--max-sessions", type=_positive, default=8, help="the most sessions at once (default 8)"
+    )
+    parser.add_argument(
+        "--die-with-parent",
+        nargs="?",
+        type=_positive,
+        const=ANY_PARENT,
+        metavar="PID",
+        help="stop when the parent process (PID, if given) is gone",
+    )
+    _add_simulation(parser)
+    return parser
+
+
+def _add_simulation(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the simulated driver, which runs nothing")
+    group.add_argument("--seed", type=int, default=0, help="of all that is drawn (default 0)")
+    group.add_argument(
+        "--nodes", type=_positive, default=10, help="of its virtual cluster (default 10)"
+    )
+    group.add_argument(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        help="how much faster than real its time passes; 0: as fast as possible (default 1)",
+    )
+    group.add_argument(
+        "--script", type=Path, help="JSON file: how long runs last, how many fail, and of what"
+    )
+    group.add_argument("--run-log", type=Path, help="file that gets each run's beginning and end")
+
+
+def _speed(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _token(path: Path | None, environ: Mapping[str, str]) -> str:
+    if path is None:
+        return environ.get(TOKEN_VARIABLE, "").strip()
+    return path.read_text("utf-8").strip()

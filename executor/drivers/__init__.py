@@ -1,0 +1,1 @@
+"""What runs sessions: one module for each kind of cluster."""

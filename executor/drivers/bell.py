@@ -1,0 +1,28 @@
+"""A wake-up that any thread, and a signal's handler, may ring while another thread waits."""
+
+import os
+import select
+from contextlib import suppress
+
+
+class Bell:
+    """Rung twice it wakes once. No lock: a handler may interrupt the very thread that waits."""
+
+    def __init__(self) -> None:
+        self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def fileno(self) -> int:
+        return self._event
+
+    def ring(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_write(self._event, 1)
+
+    def silence(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._event)
+
+    def wait(self, timeout: float | None) -> None:
+        """Until it is rung, for `timeout` seconds at most; silent afterwards."""
+        if select.select([self._event], [], [], timeout)[0]:
+            self.silence()

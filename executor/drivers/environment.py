@@ -1,0 +1,72 @@
+"""The environment of a local run: little of the agent's own, all of the session's."""
+
+import getpass
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from executor.drivers.protocol import Order
+from executor.runs import RunFiles
+
+INHERITED = ("LANG", "LC_ALL", "TZ")
+
+
+def build(order: Order, agents: Mapping[str, str]) -> dict[str, str]:
+    """Later wins: a scrubbed base, the spec's variables, the lease's, this driver's own.
+
+    Of the agent's variables only a search path, locale and time zone come through: the rest may
+    hold the secrets of the server that it was started by.
+    """
+    return {
+        **_base(order.files, agents),
+        **(order.spec.get("environ") or {}),
+        **order.environ,
+        **_ports(order.spec.get("ports") or ()),
+        "REPRISE_SESSION_ID": order.key.session_id,
+        "REPRISE_TERMINATION_LOG": str(order.files.termination_log),
+    }
+
+
+def marks(files: RunFiles) -> frozenset[bytes]:
+    """What tells this run's processes from all others, another attempt's or agent's too."""
+    return frozenset(
+        {
+            b"REPRISE_SESSION_ID=" + os.fsencode(files.key.session_id),
+            b"REPRISE_TERMINATION_LOG=" + os.fsencode(files.termination_log),
+        }
+    )
+
+
+def _base(files: RunFiles, agents: Mapping[str, str]) -> dict[str, str]:
+    user = _user()
+    base = {
+        "PATH": agents.get("PATH") or os.defpath,
+        "HOME": str(files.work),
+        "TMPDIR": str(files.tmp),
+        "USER": user,
+        "LOGNAME": user,
+    }
+    return base | {name: agents[name] for name in INHERITED if name in agents}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _ports(ports: Iterable[Any]) -> dict[str, str]:
+    """A free port for each name; nothing holds it until the session listens there."""
+    names = [str(port.get("name") if isinstance(port, Mapping) else port) for port in ports]
+    with ExitStack() as open_sockets:
+        # All are open at once, so that no two names get the same port.
+        sockets = [open_sockets.enter_context(socket.socket()) for _ in names]
+        for each in sockets:
+            each.bind(("", 0))
+        return {
+            f"REPRISE_PORT_{name.upper().replace('-', '_')}": str(each.getsockname()[1])
+            for name, each in zip(names, sockets, strict=True)
+        }

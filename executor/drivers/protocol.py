@@ -1,0 +1,114 @@
+"""What the agent asks of whatever runs sessions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from reprise_client.wire import LeaseKey, Node, Spec, Termination
+
+from executor.runs import RunFiles
+
+
+@dataclass(frozen=True)
+class Order:
+    """An accepted lease. `environ` wins over the spec's.
+
+    `avoid_node` is a node, "" for none, that the driver leaves alone as long as another one that
+    is there could ever run the session.
+    """
+
+    key: LeaseKey
+    spec: Spec
+    environ: Mapping[str, str]
+    files: RunFiles
+    avoid_node: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Something that became true of a run: a status of the wire, with its raw facts.
+
+    An end (`TERMINATED`, `ERROR`) comes once for each order, comes with `termination`, and means
+    that nothing of the run is left. `stopped` says that the run had been told to stop before.
+    """
+
+    key: LeaseKey
+    status: str
+    node: str = ""
+    message: str = ""
+    termination: Termination | None = None
+    stopped: bool = False
+
+
+def facts(
+    exit_code: int | None,
+    reason: str = "",
+    message: str = "",
+    node: str = "",
+    *,
+    pod_message: str = "",
+) -> Termination:
+    """A termination without containers and conditions of its own.
+
+    `message` is what the workload said, `pod_message` what the driver has to say.
+    """
+    return Termination(
+        exit_code=exit_code,
+        conditions=[],
+        reason=reason,
+        message=message,
+        pod_message=pod_message,
+        node=node,
+        lease_expired=False,
+        containers=[],
+    )
+
+
+class Driver(Protocol):
+    """Runs sessions. All calls come from the agent's main thread, but for `nodes` and `wake`,
+    which any thread may call."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether its runs have a directory each and write output there."""
+        ...
+
+    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
+        """The nodes with what is free on them beside the `resources` of the leases held."""
+        ...
+
+    def refusal(self, spec: Spec) -> str | None:
+        """Why this driver cannot run the session, if so."""
+        ...
+
+    def caveat(self, spec: Spec) -> str:
+        """What the session asks for and will not get although it runs; "" for nothing."""
+        ...
+
+    def start(self, order: Order) -> None:
+        """Starts the run. Whatever comes of it, a failure too, is observed by `poll`."""
+        ...
+
+    def stop(self, key: LeaseKey, grace: float) -> None:
+        """Ends the run, by force after `grace` seconds. A repeated stop can only shorten that; one
+        for a run that has ended does nothing."""
+        ...
+
+    def poll(self, timeout: float | None) -> list[Observation]:
+        """What was observed since, in order; waits for something, `wake` or `timeout` seconds."""
+        ...
+
+    def wake(self) -> None:
+        """Lets a `poll` that waits, or else the next one, return at once."""
+        ...
+
+    def reclaim(self, files: RunFiles) -> None:
+        """Ends what is left of a run that an earlier agent started."""
+        ...
+
+    def kill_all(self) -> None:
+        """Ends every run by force, now."""
+        ...

@@ -1,0 +1,178 @@
+"""What a simulated session does: drawn from rates by a seed, or told by the session itself.
+
+A script (`--script FILE`, JSON) says how all sessions fare. Every key has a default:
+
+    {"seconds": 1,             how long a run lasts: a number, [least, most] or {"mean": 5}
+     "start_seconds": 0,       the same, from acceptance to RUNNING
+     "failure_rate": 0,        share of runs that fail with one of `exit_codes`
+     "exit_codes": [1],
+     "oom_rate": 0, "preemption_rate": 0, "hang_rate": 0,
+     "node_loss_rate": 0,      share of runs whose node is lost, with all that runs there,
+     "node_down_seconds": 60,  for so long
+     "node": {"cpu": "16", "memory": "64Gi"},
+     "output_bytes": 0,        what each run writes
+     "clock_offset": 0,        seconds by which the executor's clock is ahead
+     "lost_report_rate": 0, "unanswered_report_rate": 0, "repeated_report_rate": 0,
+     "reordered_report_rate": 0, "replayed_report_rate": 0}      shares of calls
+
+A session that wants an exact outcome carries it in its environment:
+
+    REPRISE_SIMULATE='{"exit_codes": [1, 1, 0], "seconds": 0}'
+
+The n-th attempt takes the n-th item of each list, the later ones the last. `seconds` null never
+ends by itself. `reasons` are words such as OOMKilled, Preempted or NodeLost. When it is told to
+stop, the run ends after `stop_seconds` (null: it does not listen) with `stop_exit_code`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from reprise_client.errors import ConfigError
+
+VARIABLE = "REPRISE_SIMULATE"
+SIGTERMED = 143
+Span = float | list[float] | dict[str, float]
+
+
+class ScriptError(ConfigError):
+    """A script or a session's own one that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """How all sessions fare; see above."""
+
+    seconds: Span = 1.0
+    start_seconds: Span = 0.0
+    failure_rate: float = 0.0
+    exit_codes: list[int] = field(default_factory=lambda: [1])
+    oom_rate: float = 0.0
+    preemption_rate: float = 0.0
+    hang_rate: float = 0.0
+    node_loss_rate: float = 0.0
+    node_down_seconds: float = 60.0
+    node: dict[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi"})
+    output_bytes: int = 0
+    clock_offset: float = 0.0
+    lost_report_rate: float = 0.0
+    unanswered_report_rate: float = 0.0
+    repeated_report_rate: float = 0.0
+    reordered_report_rate: float = 0.0
+    replayed_report_rate: float = 0.0
+
+    @classmethod
+    def load(cls, path: Path | None) -> "Script":
+        """Raises `ScriptError`."""
+        if path is None:
+            return cls()
+        try:
+            script = cls(**_object(path.read_text("utf-8"), {each.name for each in fields(cls)}))
+            script.draw(Random(0))  # noqa: S311  # to see whether it can be read
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise ScriptError(f"--script {path}: {error}") from error
+        return script
+
+    @property
+    def troubles_reports(self) -> bool:
+        """Whether anything is to happen to reports on their way."""
+        return bool(
+            self.clock_offset
+            or self.lost_report_rate
+            or self.unanswered_report_rate
+            or self.repeated_report_rate
+            or self.reordered_report_rate
+            or self.replayed_report_rate
+        )
+
+    def draw(self, random: Random) -> "Course":
+        """The course of the next run."""
+        seconds = _drawn(self.seconds, random)
+        start = _drawn(self.start_seconds, random)
+        left = random.random()
+        for rate, reason, code in (
+            (self.oom_rate, "OOMKilled", 137),
+            (self.preemption_rate, "Preempted", SIGTERMED),
+            (self.node_loss_rate, NODE_LOST, None),
+        ):
+            if left < rate:
+                return Course(seconds * random.random(), start, code, reason)
+            left -= rate
+        if left < self.failure_rate:
+            return Course(seconds, start, random.choice(self.exit_codes))
+        hangs = left - self.failure_rate < self.hang_rate
+        return Course(None if hangs else seconds, start)
+
+
+NODE_LOST = "NodeLost"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What one run does when nobody interferes; `seconds` None: it never ends by itself.
+
+    Told to stop it ends after `stop_seconds`, None: only by force.
+    """
+
+    seconds: float | None
+    start_seconds: float = 0.0
+    exit_code: int | None = 0
+    reason: str = ""
+    message: str = ""
+    stop_seconds: float | None = 0.0
+    stop_exit_code: int = SIGTERMED
+
+
+_OWN = frozenset(
+    {"seconds", "start_seconds", "exit_codes", "reasons", "message", "stop_seconds"}
+    | {"stop_exit_code"}
+)
+
+
+@lru_cache(maxsize=1024)
+def own_course(text: str, attempt: int) -> Course:
+    """What `REPRISE_SIMULATE` tells of this attempt. Raises `ScriptError`."""
+    try:
+        told = _object(text, _OWN)
+        seconds, stop = _nth(told.get("seconds", 0), attempt), told.get("stop_seconds", 0)
+        reason = str(_nth(told.get("reasons", ""), attempt))
+        return Course(
+            seconds=None if seconds is None else float(seconds),
+            start_seconds=float(told.get("start_seconds", 0)),
+            exit_code=None
+            if reason == NODE_LOST
+            else int(_nth(told.get("exit_codes", 0), attempt)),
+            reason=reason,
+            message=str(told.get("message", "")),
+            stop_seconds=None if stop is None else float(stop),
+            stop_exit_code=int(told.get("stop_exit_code", SIGTERMED)),
+        )
+    except (ValueError, TypeError, LookupError) as error:
+        raise ScriptError(f"{VARIABLE}: {error}") from error
+
+
+def _object(text: str, known: set[str] | frozenset[str]) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("must be a JSON object")
+    if unknown := sorted(found.keys() - known):
+        raise ValueError(f"no such key: {', '.join(unknown)}")
+    return found
+
+
+def _nth(value: Any, attempt: int) -> Any:
+    """Of a list the item of this attempt, or the last one."""
+    return value[min(attempt, len(value) - 1)] if isinstance(value, list) else value
+
+
+def _drawn(span: Any, random: Random) -> float:
+    if isinstance(span, Mapping):
+        return random.expovariate(1 / span["mean"])
+    if isinstance(span, list):
+        least, most = span
+        return random.uniform(least, most)
+    return float(span)

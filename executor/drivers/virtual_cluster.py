@@ -1,0 +1,141 @@
+"""The nodes of a simulated cluster: who has room, who is down."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from threading import Lock
+from typing import Any
+
+from reprise_client.wire import Node
+
+from executor import quantity
+
+Amounts = Mapping[str, Decimal]
+NOT_COUNTED = frozenset({"ephemeral-storage"})
+
+
+def requested(resources: Mapping[str, Any]) -> dict[str, Decimal]:
+    """What a session asks for of each resource, without zeros. Raises `ValueError`."""
+    if not resources:
+        return {}
+    names: set[str] = set()
+    for part in (resources.get("requests"), resources.get("limits")):
+        names |= (part or {}).keys()
+    names |= resources.keys() - {"requests", "limits"}
+    amounts = {name: quantity.request_of(resources, name) for name in names - NOT_COUNTED}
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+class VirtualCluster:
+    """`count` equal nodes `sim-0`, `sim-1` ... with `allocatable` (Kubernetes quantities) each.
+
+    `report` may be called from any thread, all else from one.
+    """
+
+    def __init__(self, count: int, allocatable: Mapping[str, str]):
+        self._text = dict(allocatable)
+        self._whole = {name: quantity.parse(text) for name, text in allocatable.items()}
+        self._names = [f"sim-{number}" for number in range(count)]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        self._free: list[dict[str, Decimal]] = [self._whole] * count
+        self._up = [True] * count
+        self._next = 0
+        self._full = False
+        self._lock = Lock()
+        self._changed: set[int] = set()
+        self._nodes = [self._node(number) for number in range(count)]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, node: int) -> str:
+        return self._names[node]
+
+    def lacks(self, amounts: Amounts) -> str | None:
+        """A resource of which no node has so much even when it is empty."""
+        for name, amount in amounts.items():
+            if amount > self._whole.get(name, 0):
+                return name
+        return None
+
+    def place(self, amounts: Amounts, pods: int, avoid: str = "") -> tuple[int, ...] | None:
+        """Books one node for each pod, all or none; None if there is no room just now.
+
+        Goes on where it stopped, so that a session is placed with few looks while there is room.
+        The node of the name `avoid` is left out, unless the others that are up could not hold the
+        pods even if they were empty.
+        """
+        avoided = self._avoided(amounts, pods, avoid)
+        found: list[int] = []
+        number, looked = self._next, 0
+        while len(found) < pods and looked < len(self._names):
+            if self._up[number] and number != avoided and self._book(number, amounts):
+                found.append(number)
+            number = (number + 1) % len(self._names)
+            looked += 1
+        self._next = number
+        # Fewer nodes than pods: several of them share one.
+        while found and len(found) < pods and (again := self._again(found, amounts)) is not None:
+            found.append(again)
+        if len(found) == pods:
+            return tuple(found)
+        self.release(found, amounts)
+        self._full = True
+        return None
+
+    def _avoided(self, amounts: Amounts, pods: int, name: str) -> int | None:
+        node = self._numbers.get(name)
+        if node is None:
+            return None
+        others = sum(self._up) - self._up[node]
+        each = min((self._whole[name] // amount for name, amount in amounts.items()), default=pods)
+        return node if others * each >= pods else None
+
+    def _again(self, found: Iterable[int], amounts: Amounts) -> int | None:
+        return next((node for node in set(found) if self._book(node, amounts)), None)
+
+    def _book(self, node: int, amounts: Amounts) -> bool:
+        if not amounts:
+            return True
+        free = self._free[node]
+        if any(free.get(name, 0) < amount for name, amount in amounts.items()):
+            return False
+        self._move(node, amounts, -1)
+        return True
+
+    def release(self, nodes: Iterable[int], amounts: Amounts) -> None:
+        """Gives back what `place` booked."""
+        for node in nodes if amounts else ():
+            self._move(node, amounts, 1)
+            if self._full:
+                # Nowhere else was room: look here first.
+                self._next, self._full = node, False
+
+    def set_up(self, node: int, up: bool) -> None:
+        """A node goes or comes back."""
+        with self._lock:
+            self._up[node] = up
+
+    def report(self) -> list[Node]:
+        """The nodes that are up."""
+        with self._lock:
+            for number in self._changed:
+                self._nodes[number] = self._node(number)
+            self._changed.clear()
+            return [node for node, up in zip(self._nodes, self._up, strict=True) if up]
+
+    def _move(self, node: int, amounts: Amounts, sign: int) -> None:
+        with self._lock:
+            free = self._free[node]
+            self._free[node] = {**free, **{n: free[n] + sign * a for n, a in amounts.items()}}
+            self._changed.add(node)
+
+    def _node(self, number: int) -> Node:
+        free = self._free[number]
+        amounts = self._text if free is self._whole else {n: _text(a) for n, a in free.items()}
+        name = self._names[number]
+        return Node(name=name, allocatable=self._text, free=amounts, labels={}, taints=[])
+
+
+def _text(amount: Decimal) -> str:
+    """In base units; a fraction as thousandths."""
+    return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"

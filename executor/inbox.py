@@ -1,0 +1,72 @@
+"""What the other threads tell the main one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from reprise_client.wire import LeaseAnswer, LeaseKey, Outcome
+
+
+@dataclass(frozen=True)
+class Leased:
+    """A lease call that was sent at `sent_at` (boot time) has succeeded."""
+
+    answer: LeaseAnswer
+    sent_at: float
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Reports got a final outcome: they are not sent again."""
+
+    outcomes: list[Outcome]
+
+
+@dataclass(frozen=True)
+class HandedBack:
+    """A lease that was refused is the server's again."""
+
+    key: LeaseKey
+
+
+@dataclass(frozen=True)
+class OutputShipped:
+    """The ends of these runs need not wait for their output any more. With `closed` nothing more
+    of the output will be sent, so its files may go."""
+
+    keys: Sequence[LeaseKey]
+    closed: bool
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """Another agent speaks for this executor now."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """A signal asks the agent to stop."""
+
+
+Message = Leased | Answered | HandedBack | OutputShipped | TakenOver | StopAsked
+
+
+class Inbox:
+    """`wake` is called after each message, on the sender's thread."""
+
+    def __init__(self, wake: Callable[[], None]):
+        self._messages: SimpleQueue[Message] = SimpleQueue()
+        self._wake = wake
+
+    def post(self, message: Message) -> None:
+        self._messages.put(message)
+        self._wake()
+
+    def drain(self) -> Iterator[Message]:
+        while True:
+            try:
+                yield self._messages.get_nowait()
+            except Empty:
+                return

@@ -1,0 +1,68 @@
+"""An append-only file of JSON lines that survives its writer's sudden death."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from executor.failpoints import reach
+from executor.state import replace_file
+
+Entry = list[Any]
+
+
+class Journal:
+    """`path` is made when first written. One writer; calls are not thread-safe."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file: int | None = None
+        self.size = 0
+
+    def load(self) -> list[Entry]:
+        """All whole entries. A line that its writer could not finish says nothing."""
+        try:
+            lines = self._path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        return [entry for line in lines if (entry := _decode(line)) is not None]
+
+    def append(self, entries: Iterable[Entry], *, durable: bool) -> None:
+        """With `durable` the entries are on the disk on return."""
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+        data = _encode(entries)
+        written = 0
+        while written < len(data):
+            written += os.write(self._file, data[written:])
+        if durable:
+            os.fsync(self._file)
+        self.size += len(data)
+
+    def rewrite(self, entries: Iterable[Entry]) -> None:
+        """Puts `entries` in place of all there is."""
+        data = _encode(entries)
+        reach("executor.before_journal_rewrite")
+        self.close()
+        replace_file(self._path, data, durable=True)
+        reach("executor.after_journal_rewrite")
+        self.size = len(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _encode(entries: Iterable[Entry]) -> bytes:
+    return b"".join(json.dumps(entry).encode("ascii") + b"\n" for entry in entries)
+
+
+def _decode(line: bytes) -> Entry | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, list) and entry else None

@@ -1,0 +1,132 @@
+"""The thread that keeps the agent's leases alive and brings new ones."""
+
+import logging
+import time
+from collections.abc import Mapping
+from threading import Event, Lock, Thread
+from typing import Any
+
+from reprise_client.errors import RepriseError
+from reprise_client.wire import LeaseAnswer, LeaseKey, SupersededError
+
+from executor.clock import boottime
+from executor.connection import Connection, Patience
+from executor.drivers.protocol import Driver
+from executor.failpoints import reach
+from executor.inbox import Inbox, Leased, TakenOver
+
+log = logging.getLogger(__name__)
+
+LONG_POLL = 10.0
+FULL_POLL = 2.0
+SHORTEST_ROUND = 0.25
+MANY_NODES = 100
+TELL_AGAIN = 10.0
+
+Resources = Mapping[str, Any]
+
+
+class LeaseBook:
+    """Every lease that the server must hear about, with the resources it holds here."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._leases: dict[LeaseKey, Resources] = {}
+
+    def hold(self, key: LeaseKey, resources: Resources) -> None:
+        with self._lock:
+            self._leases[key] = resources
+
+    def drop(self, key: LeaseKey) -> None:
+        with self._lock:
+            self._leases.pop(key, None)
+
+    def copy(self) -> dict[LeaseKey, Resources]:
+        with self._lock:
+            return dict(self._leases)
+
+
+class LeaseKeeper(Thread):
+    """Calls in without a break until `retire`; what it hears goes to the inbox."""
+
+    def __init__(
+        self,
+        book: LeaseBook,
+        connection: Connection,
+        driver: Driver,
+        inbox: Inbox,
+        max_sessions: int,
+    ):
+        super().__init__(name="leases", daemon=True)
+        self._book = book
+        self._connection = connection
+        self._driver = driver
+        self._inbox = inbox
+        self._max_sessions = max_sessions
+        self._longest_poll = LONG_POLL
+        self._retired = Event()
+        # Beyond the calls of an agent that had the same incarnation: with a new state directory,
+        # or on a database that was restored, one may be counted twice.
+        self._round = time.time_ns() // 1_000_000
+        self._told: list[str] = []
+        self._tell_at = 0.0
+
+    def retire(self) -> None:
+        """The call that is under way is the last."""
+        self._retired.set()
+
+    def run(self) -> None:
+        patience = Patience("asking for work")
+        while not self._retired.is_set():
+            sent_at = boottime()
+            try:
+                answer = self._lease()
+            except SupersededError as error:
+                self._inbox.post(TakenOver(str(error)))
+                return
+            except RepriseError as error:
+                self._retired.wait(patience.failed(error))
+                continue
+            patience.succeeded()
+            self._longest_poll = min(LONG_POLL, answer["lease_ttl"] / 3)
+            # In the book before the next call can leave it out, which would mean its end.
+            for lease in answer["leases"]:
+                key = LeaseKey(lease["session_id"], lease["fencing_token"])
+                self._book.hold(key, lease["spec"].get("resources") or {})
+            self._inbox.post(Leased(answer, sent_at))
+            self._rest(answer, sent_at)
+
+    def _lease(self) -> LeaseAnswer:
+        held = self._book.copy()
+        nodes = self._driver.nodes(held.values())
+        names = [node["name"] for node in nodes]
+        said = None if self._known(names) else nodes
+        # A full agent is woken early: room may come up while the server holds the call.
+        poll = FULL_POLL if len(held) >= self._max_sessions else LONG_POLL
+        self._round += 1
+        reach("executor.before_lease_send")
+        answer = self._connection.call(
+            lambda wire, mine: wire.lease(
+                mine,
+                driver=self._driver.name,
+                nodes=said,
+                max_sessions=self._max_sessions,
+                runs=held,
+                wait_s=min(poll, self._longest_poll),
+                round_number=self._round,
+            )
+        )
+        reach("executor.after_lease_send")
+        if said is not None:
+            self._told, self._tell_at = names, boottime() + TELL_AGAIN
+        return answer
+
+    def _known(self, names: list[str]) -> bool:
+        """Many nodes are not said each time: while none came or went, every few seconds."""
+        unchanged = len(names) > MANY_NODES and names == self._told
+        return unchanged and boottime() < self._tell_at
+
+    def _rest(self, answer: LeaseAnswer, sent_at: float) -> None:
+        """A server that repeats a stop answers at once; without new work there is no hurry."""
+        if not answer["leases"]:
+            self._retired.wait(max(0.0, sent_at + SHORTEST_ROUND - boottime()))

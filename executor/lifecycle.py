@@ -1,0 +1,60 @@
+"""One run in the agent's memory: how far it is, and why the agent ends it."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from reprise_client.wire import Lease, LeaseKey
+
+from executor.runs import RunFiles
+
+
+class Phase(Enum):
+    """OFFERED until its acceptance is answered, LIVE in the driver's hands, then ENDED."""
+
+    OFFERED = auto()
+    LIVE = auto()
+    ENDED = auto()
+
+
+class Ending(Enum):
+    """Why the agent itself ends a run, with what its report says of that."""
+
+    CANCELLED = "the session was cancelled"
+    PREEMPTED = "the session was preempted"
+    UNKNOWN = "the server has let go of this lease"
+    LEASE_EXPIRED = "the lease could not be renewed"
+    AGENT_STOPPED = "the agent was stopped"
+
+
+FENCED = frozenset({Ending.LEASE_EXPIRED, Ending.AGENT_STOPPED})
+FINISHING = FENCED | {Ending.UNKNOWN}
+STOPS = {"preempted": Ending.PREEMPTED, "unknown": Ending.UNKNOWN}
+
+
+@dataclass
+class Run:
+    """`output_closed`: nothing more of its output will be sent."""
+
+    files: RunFiles
+    lease: Lease | None
+    phase: Phase
+    ending: Ending | None = None
+    output_closed: bool = False
+
+    @property
+    def key(self) -> LeaseKey:
+        return self.files.key
+
+    @property
+    def grace(self) -> float:
+        spec = self.lease["spec"] if self.lease else None
+        return float((spec and spec.get("termination_grace_period")) or 0)
+
+
+@dataclass(frozen=True)
+class Term:
+    """The leases' life: `ttl` seconds from `sent_at` (boot time), then `grace` to be gone."""
+
+    sent_at: float
+    ttl: float
+    grace: float

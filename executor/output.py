@@ -1,0 +1,212 @@
+"""The thread that ships what runs write, and clears their directories away."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+
+from reprise_client.errors import ApiError, RepriseError
+from reprise_client.wire import Chunk, ChunkOutcome, LeaseKey, SupersededError
+
+from executor.clock import boottime
+from executor.connection import Connection, Patience
+from executor.failpoints import reach
+from executor.inbox import Inbox, OutputShipped, TakenOver
+from executor.runs import RunFiles, remove_tree
+
+log = logging.getLogger(__name__)
+
+TICK = 0.5
+CHUNK = 256 * 1024
+SMALLEST_CHUNK = 4096
+CHUNKS = 16
+REPORT_WAITS = 3.0
+OUTPUT_WAITS = 600.0
+REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})
+
+
+@dataclass
+class _Stream:
+    """`due`: when to look for more (boot time). `muted`: nothing more of it will be sent.
+    `refused_at`: when the server first refused the rest of a finished run's output; `let_go`: the
+    run's end no longer waits for it."""
+
+    files: RunFiles
+    due: float
+    offset: int = 0
+    muted: bool = False
+    finished: bool = False
+    refused_at: float | None = None
+    let_go: bool = False
+
+    def next_chunk(self, size: int) -> Chunk | None:
+        if self.muted:
+            # Nobody will ever read it, and a run may write for days.
+            self.files.empty_output()
+            return None
+        data = self.files.read_output(self.offset, size)
+        return Chunk(self.files.key, self.offset, data) if data else None
+
+
+class OutputPump(Thread):
+    """Ships the output of each followed run every half second, and the rest when it has ended.
+
+    `OutputShipped` is posted when the rest is there. While the server refuses it, it is posted
+    after 3 s once so that the end can be reported, and for good after 10 min.
+    """
+
+    def __init__(self, connection: Connection, inbox: Inbox):
+        super().__init__(name="output", daemon=True)
+        self._connection = connection
+        self._inbox = inbox
+        self._streams: dict[LeaseKey, _Stream] = {}
+        self._lock = Lock()
+        self._wake = Event()
+        self._rubbish: SimpleQueue[Path] = SimpleQueue()
+        self._chunk = CHUNK
+        self._chunks = CHUNKS
+
+    def follow(self, files: RunFiles) -> None:
+        with self._lock:
+            self._streams[files.key] = _Stream(files, boottime() + TICK)
+        self._wake.set()
+
+    def finish(self, keys: Sequence[LeaseKey]) -> None:
+        """The runs have ended: ship what is left of their output."""
+        with self._lock:
+            for key in keys:
+                stream = self._streams[key]
+                stream.finished, stream.due = True, 0.0
+        self._wake.set()
+
+    def drop(self, key: LeaseKey) -> None:
+        with self._lock:
+            self._streams.pop(key, None)
+
+    def discard(self, directory: Path) -> None:
+        """Removes the directory when there is time; its tree may be large."""
+        self._rubbish.put(directory)
+        self._wake.set()
+
+    def run(self) -> None:
+        patience = Patience("sending output")
+        while True:
+            self._wake.wait(self._pause())
+            self._wake.clear()
+            try:
+                while self._ship():
+                    patience.succeeded()
+            except SupersededError as error:
+                self._inbox.post(TakenOver(str(error)))
+                return
+            except RepriseError as error:
+                self._wake.wait(patience.failed(error))
+                self._wake.set()
+            while not self._rubbish.empty():
+                remove_tree(self._rubbish.get())
+
+    def _pause(self) -> float | None:
+        with self._lock:
+            first = min((stream.due for stream in self._streams.values()), default=None)
+        return None if first is None else max(0.0, first - boottime())
+
+    def _ship(self) -> bool:
+        """One call with a piece of each stream that is due; False if no stream had any."""
+        pieces = self._collect(boottime())
+        if not pieces:
+            return False
+        chunks = [chunk for _, chunk in pieces]
+        reach("executor.before_log_send")
+        try:
+            outcomes = self._connection.call(lambda wire, mine: wire.log(mine, chunks))
+        except ApiError as error:
+            if error.status in REFUSED_AS_A_WHOLE:
+                self._narrow(pieces, error)
+                return True
+            self._refused(pieces, error)
+            raise
+        reach("executor.after_log_send")
+        self._chunks = min(CHUNKS, self._chunks * 2)
+        for (stream, chunk), outcome in zip(pieces, outcomes, strict=False):
+            self._go_on(stream, chunk, outcome)
+        return True
+
+    def _collect(self, now: float) -> list[tuple[_Stream, Chunk]]:
+        with self._lock:
+            streams = sorted(self._streams.values(), key=lambda stream: stream.due)
+        pieces: list[tuple[_Stream, Chunk]] = []
+        for stream in streams:
+            if stream.due > now or len(pieces) == self._chunks:
+                break
+            chunk = stream.next_chunk(self._chunk)
+            if chunk is not None:
+                pieces.append((stream, chunk))
+            elif stream.finished:
+                self._close(stream)
+            else:
+                stream.due = now + TICK
+        return pieces
+
+    def _go_on(self, stream: _Stream, chunk: Chunk, outcome: ChunkOutcome) -> None:
+        at_once = False
+        if outcome["outcome"] != "busy":
+            moved = outcome["next_offset"] != chunk.offset
+            stream.offset, stream.refused_at = outcome["next_offset"], None
+            stream.muted = outcome["full"] or outcome["outcome"] not in {"applied", "duplicate"}
+            backlog = stream.finished or len(chunk.data) >= self._chunk
+            at_once = stream.muted or (moved and backlog)
+        stream.due = boottime() + (0 if at_once else TICK)
+
+    def _refused(self, pieces: list[tuple[_Stream, Chunk]], error: ApiError) -> None:
+        """The server is there but cannot take it: the end of a run must not wait for ever."""
+        now = boottime()
+        for stream, _ in pieces:
+            if not stream.finished:
+                continue
+            stream.refused_at = stream.refused_at or now
+            if now > stream.refused_at + OUTPUT_WAITS:
+                self._give_up(stream, error)
+            elif now > stream.refused_at + REPORT_WAITS and not stream.let_go:
+                stream.let_go = True
+                self._inbox.post(OutputShipped([stream.files.key], closed=False))
+
+    def _narrow(self, pieces: list[tuple[_Stream, Chunk]], error: ApiError) -> None:
+        """Less in the next call, until what is refused stands alone and is given up."""
+        if len(pieces) > 1:
+            self._chunks = len(pieces) // 2
+        elif error.status == 413 and self._chunk > SMALLEST_CHUNK:
+            self._chunk //= 2
+        else:
+            self._give_up(pieces[0][0], error)
+
+    def _give_up(self, stream: _Stream, error: ApiError) -> None:
+        log.error("the rest of the output of %s is lost: %s", stream.files.key, error)
+        stream.muted = True
+
+    def _close(self, stream: _Stream) -> None:
+        self.drop(stream.files.key)
+        self._inbox.post(OutputShipped([stream.files.key], closed=True))
+
+
+class NoOutput:
+    """In place of the pump where runs write nothing: the ends of all wait for nothing."""
+
+    def __init__(self, inbox: Inbox):
+        self._inbox = inbox
+
+    def start(self) -> None:
+        """There is nothing to do in the background."""
+
+    def follow(self, files: RunFiles) -> None:
+        """Nothing will come."""
+
+    def finish(self, keys: Sequence[LeaseKey]) -> None:
+        self._inbox.post(OutputShipped(keys, closed=True))
+
+    def drop(self, key: LeaseKey) -> None:
+        """Nothing is kept."""
+
+    def discard(self, directory: Path) -> None:
+        """There is none."""

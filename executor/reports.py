@@ -1,0 +1,253 @@
+"""Reports that must not be lost: written down before they are sent, kept until answered."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+from reprise_client.wire import LeaseKey, Outcome, Report, Termination
+
+from executor.failpoints import reach
+from executor.journal import Entry, Journal
+
+log = logging.getLogger(__name__)
+
+FINAL = frozenset({"TERMINATED", "ERROR"})
+BATCH = 500
+PAUSE = 0.1
+JOURNAL_LIMIT = 4 * 1024 * 1024
+
+
+def report(
+    key: LeaseKey,
+    status: str,
+    at: float,
+    *,
+    node: str = "",
+    message: str = "",
+    termination: Termination | None = None,
+) -> Report:
+    """A report without its number (`seq` is 0), which the buffer gives it."""
+    return Report(
+        session_id=key.session_id,
+        fencing_token=key.fencing_token,
+        seq=0,
+        status=status,
+        at=at,
+        node=node,
+        message=message,
+        exit_code=None if termination is None else termination["exit_code"],
+        termination=termination,
+    )
+
+
+def key_of(item: Report | Outcome) -> LeaseKey:
+    return LeaseKey(item["session_id"], item["fencing_token"])
+
+
+@dataclass
+class _Story:
+    """What was said and heard of one lease."""
+
+    last_seq: int = 0
+    answered_seq: int = 0
+    ended: bool = False
+    released: bool = False
+    pending: dict[int, Report] = field(default_factory=dict)
+    not_before: float = 0.0
+
+    def sendable(self, now: float) -> list[Report]:
+        if now < self.not_before:
+            return []
+        return [r for r in self.pending.values() if self.released or r["status"] not in FINAL]
+
+
+class ReportBuffer:
+    """All reports that wait for an answer, in `directory`/journal; safe for many threads.
+
+    A final report is durable at once but is sent only after `release(key)`, which says that the
+    output was handed over. The last number of each lease is remembered until `forget(key)`, so
+    that a next agent never gives it twice.
+    """
+
+    def __init__(self, directory: Path):
+        self._journal = Journal(directory / "journal")
+        self._lock = Lock()
+        self._stories: dict[LeaseKey, _Story] = {}
+        # Those with something to send: a batch must not cost a look at each story.
+        self._waiting: dict[LeaseKey, _Story] = {}
+        self._in_flight: dict[LeaseKey, int] = {}
+        self._incomplete = False
+        self.changed = Event()
+        for entry in self._journal.load():
+            self._replay(entry)
+        self._waiting = {key: story for key, story in self._stories.items() if story.pending}
+        self._journal.rewrite(self._snapshot())
+
+    def add(self, drafts: Iterable[Report]) -> None:
+        """Numbers the reports and makes them durable, before anything can send them."""
+        with self._lock:
+            numbered = [self._number(draft) for draft in drafts]
+            if not numbered:
+                return
+            reach("executor.before_report_write")
+            self._write((["report", each] for each in numbered), durable=True)
+            reach("executor.after_report_write")
+            for each in numbered:
+                key = key_of(each)
+                story = self._stories[key]
+                story.pending[each["seq"]] = each
+                if story.released or each["status"] not in FINAL:
+                    self._waiting[key] = story
+        self.changed.set()
+
+    def release(self, keys: Iterable[LeaseKey]) -> None:
+        with self._lock:
+            for key in keys:
+                story = self._stories.get(key)
+                if story is not None:
+                    story.released = True
+                    if story.pending:
+                        self._waiting[key] = story
+        self.changed.set()
+
+    def take(self, limit: int, now: float) -> list[Report]:
+        """Up to `limit` reports to send, ordered by session and number. They stay in the buffer,
+        and their leases cannot be withdrawn, until `settle`."""
+        batch: list[Report] = []
+        with self._lock:
+            for story in self._waiting.values():
+                batch += story.sendable(now)
+                if len(batch) >= limit:
+                    break
+            del batch[limit:]
+            batch.sort(key=lambda each: (each["session_id"], each["seq"]))
+            self._in_flight = {key_of(each): each["seq"] for each in batch}
+        return batch
+
+    def next_due(self, now: float) -> float | None:
+        """Seconds until a report that was busy may be sent again; None if there is none."""
+        with self._lock:
+            waits = [story.not_before - now for story in self._waiting.values()]
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def settle(self, outcomes: Sequence[Outcome], now: float) -> list[Outcome]:
+        """Ends what `take` began: forgets the reports with a final outcome, which it returns, and
+        keeps the others (busy, or without an answer) for a short while later."""
+        final = [each for each in outcomes if each["outcome"] != "busy"]
+        with self._lock:
+            if final:
+                self._write_answers(final)
+            for key, seq in self._in_flight.items():
+                story = self._stories.get(key)
+                if story is None or not story.sendable(now):
+                    self._waiting.pop(key, None)
+                elif any(number <= seq for number in story.pending):
+                    story.not_before = now + PAUSE
+            self._in_flight = {}
+            if self._journal.size > JOURNAL_LIMIT:
+                self._incomplete = True
+                self._write((), durable=False)
+        return final
+
+    def withdraw(self, key: LeaseKey) -> bool:
+        """Takes back a lease of which nothing has been said yet; False if that is too late."""
+        with self._lock:
+            story = self._stories.get(key, _Story())
+            if key in self._in_flight or story.answered_seq > 0:
+                return False
+            self._forget([key])
+        return True
+
+    def forget(self, keys: Iterable[LeaseKey]) -> None:
+        with self._lock:
+            self._forget(keys)
+
+    def leases(self) -> list[LeaseKey]:
+        with self._lock:
+            return list(self._stories)
+
+    def accepted(self, key: LeaseKey) -> bool:
+        """The report with which the lease was accepted has been answered."""
+        with self._lock:
+            return self._stories.get(key, _Story()).answered_seq > 0
+
+    def ended(self, key: LeaseKey) -> bool:
+        """The lease's final report was written; it may be answered or not."""
+        with self._lock:
+            return self._stories.get(key, _Story()).ended
+
+    def settled(self, key: LeaseKey) -> bool:
+        """The lease's final report and all before it were answered."""
+        with self._lock:
+            story = self._stories.get(key, _Story())
+            return story.ended and not story.pending
+
+    def empty(self) -> bool:
+        with self._lock:
+            return not any(story.pending for story in self._stories.values())
+
+    def _number(self, draft: Report) -> Report:
+        story = self._stories.setdefault(key_of(draft), _Story())
+        story.last_seq += 1
+        story.ended = story.ended or draft["status"] in FINAL
+        return {**draft, "seq": story.last_seq}
+
+    def _write_answers(self, outcomes: Sequence[Outcome]) -> None:
+        reach("executor.before_answer_write")
+        # Not synced: a report that is sent once more after a loss of power is a duplicate.
+        self._write((["answered", *key_of(o), o["seq"]] for o in outcomes), durable=False)
+        reach("executor.after_answer_write")
+        for each in outcomes:
+            self._answered(key_of(each), each["seq"])
+
+    def _answered(self, key: LeaseKey, seq: int) -> None:
+        story = self._stories.get(key)
+        if story is not None:
+            story.pending.pop(seq, None)
+            story.answered_seq = max(story.answered_seq, seq)
+
+    def _forget(self, keys: Iterable[LeaseKey]) -> None:
+        known = [key for key in keys if self._stories.pop(key, None) is not None]
+        for key in known:
+            self._waiting.pop(key, None)
+        if known:
+            self._write((["forget", *key] for key in known), durable=False)
+
+    def _write(self, entries: Iterable[Entry], *, durable: bool) -> None:
+        """What cannot be written, on a full disk, is sent all the same: it would be lost only if
+        the agent died before there is room. Then the runs end, and the server settles them."""
+        try:
+            if self._incomplete:
+                self._journal.rewrite(self._snapshot())
+                self._incomplete = False
+            self._journal.append(entries, durable=durable)
+        except OSError as error:
+            if not self._incomplete:
+                log.error("reports are kept in memory only until they can be written: %s", error)
+            self._incomplete = True
+
+    def _replay(self, entry: Entry) -> None:
+        match entry:
+            case ["report", dict() as said]:
+                kept: Any = said
+                story = self._stories.setdefault(key_of(kept), _Story())
+                story.pending[kept["seq"]] = kept
+                story.last_seq = max(story.last_seq, kept["seq"])
+                story.ended = story.ended or kept["status"] in FINAL
+            case ["answered", session_id, token, seq]:
+                self._answered(LeaseKey(session_id, token), seq)
+            case ["forget", session_id, token]:
+                self._stories.pop(LeaseKey(session_id, token), None)
+            case ["known", session_id, token, last_seq, answered_seq, ended]:
+                story = _Story(last_seq, answered_seq, ended)
+                self._stories[LeaseKey(session_id, token)] = story
+
+    def _snapshot(self) -> list[Entry]:
+        entries: list[Entry] = []
+        for key, story in self._stories.items():
+            entries.append(["known", *key, story.last_seq, story.answered_seq, story.ended])
+            entries += [["report", each] for each in story.pending.values()]
+        return entries

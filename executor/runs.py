@@ -1,0 +1,164 @@
+"""A run's directory: what the session sees, what it leaves, and what a next agent must know."""
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from reprise_client.wire import LeaseKey
+
+from executor.failpoints import reach
+from executor.state import replace_file
+
+MESSAGE_BYTES = 4096
+NOWHERE = Path("/nonexistent")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """`<runs>/<session id>-<fencing token>/`, which belongs to one lease."""
+
+    key: LeaseKey
+    path: Path
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def tmp(self) -> Path:
+        return self.path / "tmp"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "output"
+
+    @property
+    def termination_log(self) -> Path:
+        return self.path / "termination-log"
+
+    @property
+    def record(self) -> Path:
+        return self.path / "run.json"
+
+    def read_output(self, offset: int, size: int) -> bytes:
+        return _read_regular(self.output, offset, size)
+
+    def empty_output(self) -> None:
+        """Frees the disk. The run writes in append mode, so it goes on at the new end."""
+        with suppress(OSError), _opened(self.output, os.O_WRONLY) as file:
+            os.ftruncate(file, 0)
+
+    def termination_message(self) -> str:
+        """The end of what the session wrote to its termination log; "" if it wrote none."""
+        try:
+            size = self.termination_log.lstat().st_size
+        except FileNotFoundError:
+            return ""
+        data = _read_regular(self.termination_log, max(0, size - MESSAGE_BYTES), MESSAGE_BYTES)
+        return data.decode("utf-8", "replace")
+
+    def write_record(self, process: dict[str, Any] | None) -> None:
+        """Says whose directory this is and, once it runs, by which process (the driver's facts).
+
+        Not synced: after a loss of power nothing of the run is left to look for, and the server
+        settles a run that the agent does not name.
+        """
+        record = {**self.key._asdict(), "process": process}
+        replace_file(self.record, json.dumps(record).encode(), durable=False)
+
+    def read_process(self) -> dict[str, Any] | None:
+        process = json.loads(self.record.read_bytes())["process"]
+        return process if isinstance(process, dict) else None
+
+
+class Runs(Protocol):
+    """What is kept of runs for the agent that comes after a sudden death of this one."""
+
+    def create(self, key: LeaseKey) -> RunFiles: ...
+
+    def leftovers(self) -> Iterable[RunFiles]:
+        """The runs of earlier agents."""
+        ...
+
+    def retire(self, files: RunFiles) -> None:
+        """The run is over and all of it was told."""
+        ...
+
+
+class RunStore:
+    """All run directories of one state directory."""
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    def create(self, key: LeaseKey) -> RunFiles:
+        files = RunFiles(key, self._path / f"{key.session_id}-{key.fencing_token}")
+        for directory in (files.path, files.work, files.tmp):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        reach("executor.before_run_write")
+        files.write_record(None)
+        reach("executor.after_run_write")
+        return files
+
+    def leftovers(self) -> Iterator[RunFiles]:
+        """The runs of earlier agents. What has no readable record never ran, or is a rest of a
+        removal: it is removed."""
+        for path in sorted(self._path.iterdir()):
+            try:
+                record = json.loads((path / "run.json").read_bytes())
+                key = LeaseKey(record["session_id"], record["fencing_token"])
+            except (OSError, ValueError, TypeError, KeyError):
+                remove_tree(path)
+                continue
+            yield RunFiles(key, path)
+
+    def retire(self, files: RunFiles) -> None:
+        """Makes the directory one that the next agent only removes."""
+        reach("executor.before_run_remove")
+        files.record.unlink(missing_ok=True)
+        reach("executor.after_run_remove")
+
+
+class BareRuns:
+    """Runs without directories: all there is to know of them is in the reports."""
+
+    def __init__(self, known: Callable[[], Iterable[LeaseKey]]):
+        self._known = known
+
+    def create(self, key: LeaseKey) -> RunFiles:
+        return RunFiles(key, NOWHERE)
+
+    def leftovers(self) -> Iterable[RunFiles]:
+        return [RunFiles(key, NOWHERE) for key in self._known()]
+
+    def retire(self, files: RunFiles) -> None:
+        """There is nothing to retire."""
+
+
+def remove_tree(path: Path) -> None:
+    """What cannot be removed now is tried again at the next start."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_regular(path: Path, offset: int, size: int) -> bytes:
+    try:
+        with _opened(path, os.O_RDONLY) as file:
+            return os.pread(file, size, offset) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""
+
+
+@contextmanager
+def _opened(path: Path, access: int) -> Iterator[int]:
+    # The session may have put anything in this place: a link leads elsewhere, a FIFO blocks.
+    file = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield file
+    finally:
+        os.close(file)

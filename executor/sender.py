@@ -1,0 +1,131 @@
+"""The thread that brings reports and returned leases to the server."""
+
+import logging
+import time
+from collections.abc import Sequence
+from threading import Event, Lock, Thread
+
+from reprise_client.errors import ApiError, RepriseError
+from reprise_client.wire import LeaseKey, Outcome, Report, Return, SupersededError
+
+from executor.clock import boottime
+from executor.connection import Connection, Patience
+from executor.failpoints import reach
+from executor.inbox import Answered, HandedBack, Inbox, TakenOver
+from executor.reports import BATCH, PAUSE, ReportBuffer
+
+log = logging.getLogger(__name__)
+
+REFUSED_AS_A_WHOLE = frozenset({400, 413, 422})
+
+
+class ReportSender(Thread):
+    """Sends as soon as there is something, in batches, until the server has answered it."""
+
+    def __init__(self, buffer: ReportBuffer, connection: Connection, inbox: Inbox):
+        super().__init__(name="reports", daemon=True)
+        self._buffer = buffer
+        self._connection = connection
+        self._inbox = inbox
+        self._returns: dict[LeaseKey, str] = {}
+        self._returns_lock = Lock()
+        self._limit = BATCH
+        self._hurried = Event()
+
+    def hurry(self) -> None:
+        """There is little time left: no more long pauses between tries."""
+        self._hurried.set()
+
+    def hand_back(self, key: LeaseKey, reason: str) -> None:
+        with self._returns_lock:
+            self._returns[key] = reason
+        self._buffer.changed.set()
+
+    def idle(self) -> bool:
+        with self._returns_lock:
+            return not self._returns and self._buffer.empty()
+
+    def run(self) -> None:
+        patience = Patience("sending reports")
+        while True:
+            self._buffer.changed.wait(self._buffer.next_due(boottime()))
+            self._buffer.changed.clear()
+            try:
+                while self._send_returns() or self._send_reports():
+                    patience.succeeded()
+            except SupersededError as error:
+                self._inbox.post(TakenOver(str(error)))
+                return
+            except RepriseError as error:
+                if self._hurried.wait(patience.failed(error)):
+                    time.sleep(PAUSE)
+                self._buffer.changed.set()
+
+    def _send_returns(self) -> bool:
+        with self._returns_lock:
+            waiting = list(self._returns.items())[:BATCH]
+        if not waiting:
+            return False
+        returns = [_return(key, reason) for key, reason in waiting]
+        reach("executor.before_return_send")
+        outcomes = self._connection.call(lambda wire, mine: wire.hand_back(mine, returns))
+        reach("executor.after_return_send")
+        done = [k for (k, _), o in zip(waiting, outcomes, strict=False) if o["outcome"] != "busy"]
+        with self._returns_lock:
+            for key in done:
+                del self._returns[key]
+        for key in done:
+            self._inbox.post(HandedBack(key))
+        if len(done) < len(waiting):
+            time.sleep(PAUSE)
+        return True
+
+    def _send_reports(self) -> bool:
+        batch = self._buffer.take(self._limit, boottime())
+        if not batch:
+            return False
+        outcomes: Sequence[Outcome] = ()
+        try:
+            outcomes = self._deliver(batch)
+        finally:
+            # Posted after a failure, too: what is no longer in flight can be withdrawn.
+            final = self._buffer.settle(outcomes, boottime())
+            self._inbox.post(Answered(final))
+        for outcome in final:
+            if outcome["outcome"] == "invalid":
+                log.error(
+                    "the server will never accept report %d of session %s: %s",
+                    outcome["seq"], outcome["session_id"], outcome["detail"],
+                )  # fmt: skip
+        return True
+
+    def _deliver(self, batch: Sequence[Report]) -> Sequence[Outcome]:
+        """No outcome, and a smaller batch next time, if the server refuses this one whole. A
+        report that is refused on its own is given up, so that it does not block the others."""
+        reach("executor.before_report_send")
+        try:
+            outcomes = self._connection.call(lambda wire, mine: wire.report(mine, batch))
+        except ApiError as error:
+            if error.status not in REFUSED_AS_A_WHOLE:
+                raise
+            if len(batch) == 1:
+                return [_invalid(batch[0], str(error))]
+            self._limit = len(batch) // 2
+            return ()
+        reach("executor.after_report_send")
+        self._limit = min(BATCH, self._limit * 2)
+        return outcomes
+
+
+def _return(key: LeaseKey, reason: str) -> Return:
+    return Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
+
+
+def _invalid(refused: Report, detail: str) -> Outcome:
+    return Outcome(
+        session_id=refused["session_id"],
+        fencing_token=refused["fencing_token"],
+        seq=refused["seq"],
+        outcome="invalid",
+        detail=detail,
+    )

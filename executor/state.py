@@ -1,0 +1,77 @@
+"""The state directory: one agent at a time, and a number that grows with each of its starts."""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from executor.failpoints import reach
+
+
+class StateDirTakenError(Exception):
+    """Another agent works on this state directory."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"another agent is using the state directory {path}")
+
+
+class StateDir:
+    """Opens `path`, makes it where it is missing, and holds it until the process ends.
+
+    Raises `StateDirTakenError` and `OSError`.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.runs = path / "runs"
+        self.reports = path / "reports"
+        for directory in (path, self.runs, self.reports):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = (path / "lock").open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise StateDirTakenError(path) from None
+
+    def note_answer(self) -> None:
+        """Remember, as the time of a file, that the server has just answered this agent."""
+        with suppress(OSError):  # a full disk must not end what still works
+            (self.path / "answered").touch(mode=0o600)
+
+    def next_incarnation(self) -> int:
+        """One more than at the last start; 1 if that cannot be read."""
+        try:
+            last = int((self.path / "incarnation").read_text("ascii"))
+        except (FileNotFoundError, ValueError):
+            last = 0
+        self.write_incarnation(last + 1)
+        return last + 1
+
+    def write_incarnation(self, incarnation: int) -> None:
+        reach("executor.before_incarnation_write")
+        replace_file(self.path / "incarnation", f"{incarnation}\n".encode("ascii"), durable=True)
+        reach("executor.after_incarnation_write")
+
+
+def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
+    """Puts `data` in place of the file in one step; a killed process leaves the old or the new
+    one. With `durable` the same holds for a machine that loses power, and the new one is there
+    on return."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(path)
+    if durable:
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

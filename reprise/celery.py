@@ -1,0 +1,139 @@
+"""The Celery application: one queue for each kind of work, and the periodic sweeps.
+
+Messages only wake somebody up: every deadline is a row, and the sweeps find it without them.
+"""
+
+import math
+import os
+import time
+from typing import Any
+
+from celery import Celery, Task, bootsteps, signals
+from django.db import close_old_connections, connections
+
+from reprise import broker
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+
+CONFIRM_SECONDS = 10.0
+"""After which a message that the broker has not confirmed counts as not sent."""
+_inherited: list[Any] = []
+
+
+class DatabaseTask(Task[Any, Any]):
+    """Hands its database connection back at the end of each run, whatever kind of worker it is.
+
+    A run that beat asked for is written down for operators.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = getattr(self.request, "periodic_task_name", None)
+        try:
+            return self._recorded(name, args, kwargs) if name else super().__call__(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    def _recorded(self, name: str, args: Any, kwargs: Any) -> Any:
+        from reprise.periodic import run_log  # noqa: PLC0415  # needs the registry
+
+        began, clock = time.time(), time.monotonic()
+        try:
+            result = super().__call__(*args, **kwargs)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            run_log.record(name, began, time.monotonic() - clock, error=said)
+            raise
+        said = "" if result is None else str(result)
+        run_log.record(name, began, time.monotonic() - clock, result=said)
+        return result
+
+    def apply_async(  # type: ignore[override]  # passes on what it does not know
+        self, args: Any = None, kwargs: Any = None, countdown: float | None = None, **options: Any
+    ) -> Any:
+        """As Celery's. A delay is a whole number of seconds, rounded up: the ladder of delays
+        has none shorter than one, and Celery cuts fractions off."""
+        if countdown is not None and countdown > 0:
+            options["countdown"] = math.ceil(countdown)
+        options.setdefault("confirm_timeout", CONFIRM_SECONDS)
+        return super().apply_async(args, kwargs, **options)
+
+
+class DeclareParking(bootsteps.StartStopStep):
+    """Each time the worker connects: the broker may have been wiped meanwhile."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def include_if(self, parent: Any) -> bool:
+        return not broker.in_memory(str(parent.app.conf.broker_url))
+
+    def start(self, parent: Any) -> None:
+        with parent.app.connection_for_write() as connection:
+            broker.declare_parking(connection)
+
+
+app: "Celery[Any]" = Celery("reprise", task_cls=DatabaseTask)
+app.config_from_object("django.conf:settings", namespace="CELERY")
+if refused := broker.refusal(str(app.conf.broker_url)):
+    # Whoever starts this process wants to read one line, not a traceback.
+    raise SystemExit(refused)
+app.conf.update(
+    task_default_exchange=broker.EXCHANGE.name,
+    task_default_exchange_type=broker.EXCHANGE.type,
+    task_default_queue="maintenance",
+    task_default_routing_key="maintenance",
+    task_default_queue_type="quorum",
+    task_queues=broker.QUEUES,
+    task_create_missing_queues=False,
+    task_routes={
+        "sessions_app.tasks.dispatch_due_retries": {"queue": "retry"},
+        "sessions_app.tasks.sweep_retries": {"queue": "retry"},
+    },
+    broker_native_delayed_delivery_queue_type=broker.LADDER_QUEUE_TYPE,
+    broker_connection_retry_on_startup=True,
+    # A worker outlives every outage of the broker, and is soon back at work.
+    broker_connection_max_retries=None,
+    worker_consumer="reprise.watchdog:PromptConsumer",
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    # Before RabbitMQ ends the worker for it, which it does after half an hour.
+    task_time_limit=20 * 60,
+    task_ignore_result=True,
+    result_expires=None,
+    worker_prefetch_multiplier=1,
+    # Its queue is exclusive to a worker's name: a second worker on a host could not start, nor one
+    # whose predecessor the broker does not yet know to be dead.
+    worker_enable_remote_control=False,
+    beat_enable_remote_control=False,
+    worker_hijack_root_logger=False,
+    timezone="UTC",
+)
+if broker.in_memory(str(app.conf.broker_url)):
+    app.conf.broker_transport_options = {"polling_interval": 0.5}
+else:
+    app.conf.broker_transport_options = {"confirm_publish": True}
+# `current_app` is local to a thread; without this, other threads would use a default AMQP app.
+app.set_default()
+app.autodiscover_tasks(["sessions_app", "scheduler", "reprise"])
+app.steps["consumer"].add(DeclareParking)
+app.steps["consumer"].add("reprise.watchdog:WatchedLoop")
+
+
+@signals.before_task_publish.connect
+def _leave_the_delay_to_the_broker(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
+    """A worker whose clock is behind would hold the message, and nothing else, until its ETA."""
+    if getattr(exchange, "name", exchange) == broker.DELAYED:
+        headers["eta"] = None
+
+
+@signals.worker_process_init.connect
+def _connections_of_ones_own(**_kwargs: Any) -> None:
+    """A pool does not survive the fork that made this process.
+
+    A process runs one task at a time: one connection, made for it, is enough. What the parent had
+    is kept and not touched, because closing it would say goodbye on the parent's socket.
+    """
+    for connection in connections.all():
+        pools = getattr(connection, "_connection_pools", {})
+        _inherited.extend((connection.connection, pools.pop(connection.alias, None)))
+        connection.connection = None
+        connection.settings_dict.get("OPTIONS", {}).pop("pool", None)

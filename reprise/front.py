@@ -1,0 +1,230 @@
+"""The ASGI front: long polls and streams, which must not hold a thread each.
+
+Every request first goes through the WSGI application, in a thread and as any other; only an
+answer that is to be held or continued stays here, as a coroutine.
+"""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+
+from a2wsgi import WSGIMiddleware
+from django.db import close_old_connections
+
+from reprise.bodies import SpooledBody
+from reprise.listener import WorkListener
+from reprise.streams import (
+    Message,
+    Receive,
+    Send,
+    send_log,
+    stream_events,
+    wants_events,
+    wants_log,
+)
+from scheduler.services.polling import look_again
+from scheduler.wire import LeaseCall
+from sessions_app.api.parsing import parse_facts
+from sessions_app.api.simulate_parser import BODY_LIMIT_BYTES
+
+logger = logging.getLogger(__name__)
+
+LEASE = re.compile(r"/api/v2/executors/([^/]+)/lease/")
+SIMULATE = "/api/v2/retry-policies/simulate/"
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_BODY = 16 * 1024 * 1024
+LONGEST_EMPTY_ANSWER = 512
+"""Bytes; a longer one has something to say."""
+MISFIT_PAUSE = 2.0
+"""Seconds after which sessions that did not fit are looked at again within one long poll."""
+
+
+class Front:
+    """An ASGI application over the WSGI one; `threads` serve the latter."""
+
+    def __init__(self, wsgi: Any, *, threads: int = 16):
+        self._wsgi = WSGIMiddleware(wsgi, workers=threads)
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
+        self._listener = WorkListener()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        stays = (self._wsgi, self._in_thread, lambda: self._listener.closing)
+        if method == "POST" and _lease(scope):
+            await self._lease(scope, receive, send)
+        elif method == "GET" and wants_log(scope):
+            await send_log(scope, receive, send, *stays)
+        elif method == "GET" and wants_events(scope):
+            await stream_events(scope, receive, send, *stays)
+        else:
+            await self._plain(scope, receive, send)
+
+    async def _plain(self, scope: Message, receive: Receive, send: Send) -> None:
+        """An ordinary call; a body that comes slowly holds no thread until it is there."""
+        if scope["method"] in BODILESS:
+            await self._wsgi(scope, receive, send)  # type: ignore[arg-type]
+            return
+        body = await SpooledBody.read(receive, _limit(scope))
+        if body is not None:
+            with closing(body):
+                await self._wsgi(_measured(scope, body.size), body.receive, send)  # type: ignore[arg-type]
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        task: asyncio.Task[None] | None = None
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                task = asyncio.create_task(self._listener.run())
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                self._listener.close()
+                if task is not None:
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await task
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    def close(self) -> None:
+        """Answer all that is held; thread-safe."""
+        self._listener.close_soon()
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        def call() -> Any:
+            try:
+                return function(*arguments)
+            finally:
+                close_old_connections()
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def _lease(self, scope: Message, receive: Receive, send: Send) -> None:
+        body = await _body(receive)
+        if body is None:
+            return
+        answer = _Captured()
+        heard = self._listener.heard
+        await self._wsgi(_measured(scope, len(body)), _replay(body), answer.send)  # type: ignore[arg-type]
+        call = _held_call(body, answer)
+        if call is not None:
+            name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
+            await self._hold(name, call, answer, receive, heard)
+        await answer.replay(send)
+
+    async def _hold(
+        self, name: str, call: LeaseCall, answer: "_Captured", receive: Receive, heard: int
+    ) -> None:
+        """Wait for work or a stop, as long as the agent is there and wants to wait."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + call.wait_s
+        gone = asyncio.ensure_future(receive())
+        passed_over = 0
+        try:
+            while (left := deadline - loop.time()) > 0 and not self._listener.closing:
+                pause = min(left, MISFIT_PAUSE) if passed_over else left
+                await self._listener.wait(heard, pause, gone)
+                quiet = self._listener.heard == heard
+                if gone.done() or (quiet and not passed_over):
+                    return  # the agent's next call looks anyway
+                heard = self._listener.heard
+                found, passed_over = await self._in_thread(look_again, name, call)
+                if found.leases or found.stops:
+                    answer.replace(found.model_dump_json().encode())
+                    return
+        finally:
+            gone.cancel()
+
+
+def _limit(scope: Message) -> int:
+    """Up to how many bytes of a body are read; of one that is too long anyway, not all."""
+    if scope["path"] != SIMULATE:
+        return MAX_BODY
+    told = dict(scope["headers"]).get(b"content-length", b"0")
+    return BODY_LIMIT_BYTES if told.isdigit() and int(told) <= BODY_LIMIT_BYTES else MAX_BODY
+
+
+def _lease(scope: Message) -> bool:
+    return LEASE.fullmatch(scope["path"]) is not None
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The request's body, in memory; one byte more than the limit at most, for the view to refuse.
+
+    None if its sender went away before the end.
+    """
+    body = await SpooledBody.read(receive, MAX_BODY)
+    if body is None:
+        return None
+    with closing(body):
+        return body.bytes()
+
+
+def _measured(scope: Message, size: int) -> Message:
+    """The request with the length of its body, without which WSGI takes it for empty: one that
+    came in chunks told none."""
+    if any(name == b"content-length" for name, _ in scope["headers"]):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (b"content-length", b"%d" % size)]}
+
+
+def _replay(body: bytes) -> Receive:
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
+    """The call, if its answer has nothing to say and may wait."""
+    if answer.status != 200 or len(answer.body) > LONGEST_EMPTY_ANSWER:
+        return None
+    said = json.loads(answer.body)
+    if said["leases"] or said["stops"]:
+        return None
+    call = LeaseCall.model_validate(parse_facts(body))  # as the view read it
+    return call if call.wait_s > 0 else None
+
+
+class _Captured:
+    """An answer of the WSGI application, kept until it is clear what to send."""
+
+    def __init__(self) -> None:
+        self._start: Message = {}
+        self.body = b""
+
+    @property
+    def status(self) -> int:
+        return int(self._start["status"])
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+        else:
+            self.body += message.get("body", b"")
+
+    def replace(self, body: bytes) -> None:
+        self.body = body
+        length = (b"content-length", str(len(body)).encode())
+        kept = [pair for pair in self._start["headers"] if pair[0].lower() != length[0]]
+        self._start = {**self._start, "headers": [*kept, length]}
+
+    async def replay(self, send: Send) -> None:
+        await send(self._start)
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})

@@ -1,0 +1,19 @@
+"""`manage.py after_restore`: once, after PostgreSQL was restored by its own tools."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import connection
+
+from reprise.restored import mark_restored
+
+
+class Command(BaseCommand):
+    """Harmless when it is run twice; needed after a dump and after point-in-time recovery."""
+
+    help = "Make a database that was set back to an earlier moment safe to go on from."
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        connection.ensure_connection()
+        mark_restored(connection.connection, by="manage.py after_restore")
+        self.stdout.write("fencing tokens and event ids go on far beyond those given out before")

@@ -1,0 +1,43 @@
+"""`manage.py backup`: all of standalone in one file, while it runs or not."""
+
+import signal
+from argparse import ArgumentParser
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from reprise.standalone.backup import backup, describe
+from reprise.standalone.errors import StandaloneError
+from reprise.standalone.postgres import PostgresError
+
+
+class Command(BaseCommand):
+    """For cron, too: silent on standard error unless it failed."""
+
+    help = "Write a backup of a standalone server, which may run, to one file."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--data-dir", type=Path, required=True, help="the server's data")
+        parser.add_argument("file", type=Path, help="replaced in one step; only its owner reads it")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        path = options["file"].absolute()
+        signal.signal(signal.SIGTERM, leave)
+        try:
+            backup(options["data_dir"].absolute(), path)
+        except (StandaloneError, PostgresError) as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            place = error.filename or path
+            raise CommandError(f"cannot write the backup: {place}: {error.strerror}") from error
+        except KeyboardInterrupt:
+            raise CommandError(f"stopped: {path} is as it was") from None
+        self.stdout.write(f"backup written to {describe(path)}: it holds secrets, keep it safe")
+
+
+def leave(_number: int, _frame: FrameType | None) -> None:
+    """As Ctrl-C, so that nothing half-made is left."""
+    raise KeyboardInterrupt

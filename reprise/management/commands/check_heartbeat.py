@@ -1,0 +1,37 @@
+"""`manage.py check_heartbeat`: whether a part that has no port is alive, for health checks."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error
+from django.db.models.functions import Now
+
+from reprise.heartbeats import DEAD_SECONDS
+from reprise.models import Heartbeat
+
+
+class Command(BaseCommand):
+    """Exits with status 1 and one line when nothing was heard of it lately."""
+
+    help = "Say whether a worker, or beat, was heard of lately."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("part", choices=("worker", "beat"))
+        parser.add_argument("--node", help="the one of this name, such as celery@host; else any")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        part, node = options["part"], options["node"]
+        since = Now() - timedelta(seconds=DEAD_SECONDS)
+        found = Heartbeat.objects.filter(part=part, seen_at__gt=since)
+        if node is not None:
+            found = found.filter(name__startswith=f"{node}:")
+        try:
+            alive = found.exists()
+        except Error as error:
+            raise CommandError(f"the database does not answer: {error}".splitlines()[0]) from error
+        if not alive:
+            raise CommandError(f"{node or part}: nothing was heard of it for {DEAD_SECONDS:.0f} s")
+        self.stdout.write(f"{node or part} is alive")

@@ -1,0 +1,57 @@
+"""`manage.py create_executor`: an executor, and the token with which its agent calls in."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from reprise.management.commands.create_project import BY
+from reprise.standalone.credentials import ensure_executor_token
+from scheduler.services.registration import executor_ensure
+from sessions_app.errors import DomainError
+from sessions_app.models import Project
+
+
+class Command(BaseCommand):
+    """Does nothing where all is there already, so that it may be part of a deployment."""
+
+    help = "Make an executor known; with a file, see that it holds a valid token for its agent."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument(
+            "--project",
+            action="append",
+            default=[],
+            metavar="DOMAIN/NAME",
+            help="serve this project; may be given again (default: every project)",
+        )
+        parser.add_argument(
+            "--token-file",
+            type=Path,
+            help="written, readable by its owner only, unless it holds a valid token; without it "
+            "create_token makes one",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        name, path = options["name"], options["token_file"]
+        projects = [_project(address) for address in options["project"]]
+        try:
+            _, made = executor_ensure(name=name, projects=projects, by=BY)
+            written = path is not None and ensure_executor_token(path, name)
+        except DomainError as refusal:
+            raise CommandError(str(refusal)) from refusal
+        except OSError as error:
+            raise CommandError(f"cannot write {path}: {error.strerror}") from error
+        self.stdout.write(f"executor {name} {'made' if made else 'is there'}")
+        if path is not None:
+            self.stdout.write(f"{'a new token is' if written else 'its token is'} in {path}")
+
+
+def _project(address: str) -> Project:
+    domain, _, name = address.partition("/")
+    project = Project.objects.filter(domain__name=domain, name=name).first()
+    if project is None:
+        raise CommandError(f"no project {address}: make it with create_project")
+    return project

@@ -1,0 +1,28 @@
+"""`manage.py create_project`: room for a tenant."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from sessions_app.errors import DomainError
+from sessions_app.services.tenants import project_ensure
+
+BY = "manage.py"
+
+
+class Command(BaseCommand):
+    """Does nothing for a project that is there, so that it may be part of a deployment."""
+
+    help = "Make a project with a default queue, and its domain if that is new, too."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("address", metavar="DOMAIN/NAME")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        domain, _, name = options["address"].partition("/")
+        try:
+            project, made = project_ensure(domain=domain, name=name, by=BY)
+        except DomainError as refusal:
+            raise CommandError(str(refusal)) from refusal
+        self.stdout.write(f"project {project.address} {'made' if made else 'is there'}")

@@ -1,0 +1,54 @@
+"""`manage.py front`: the ASGI front as a process of its own."""
+
+from argparse import ArgumentParser
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from django.core.management.base import BaseCommand
+
+from reprise.front import Front
+from reprise.wsgi import application
+
+GRACE_SECONDS = 8
+"""For requests in threads; what is held is answered at once."""
+
+
+class Server(uvicorn.Server):
+    """Answers what is held before it waits for the end of all requests.
+
+    By itself uvicorn tells the application that it stops only when nothing is left to answer.
+    """
+
+    def __init__(self, config: uvicorn.Config, front: Front):
+        super().__init__(config)
+        self._front = front
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """On SIGTERM and SIGINT."""
+        self._front.close()
+        super().handle_exit(sig, frame)
+
+
+class Command(BaseCommand):
+    """Serves everything; in production the proxy gives it what is held or goes on."""
+
+    help = "Serve executors' long polls and streams, and whatever else is asked, until SIGTERM."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=8001)
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        front = Front(application)
+        config = uvicorn.Config(
+            front,
+            host=options["host"],
+            port=options["port"],
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        Server(config, front).run()

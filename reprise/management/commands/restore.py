@@ -1,0 +1,44 @@
+"""`manage.py restore`: a standalone server as it was at the time of a backup."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from reprise.standalone.errors import StandaloneError
+from reprise.standalone.postgres import PostgresError
+from reprise.standalone.restore import restore
+
+
+class Command(BaseCommand):
+    """After any failure the data directory is as it was."""
+
+    help = "Restore a standalone server, which must not run, from a backup."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--data-dir", type=Path, required=True, help="where it is to be")
+        parser.add_argument("file", type=Path, help="made by manage.py backup")
+        parser.add_argument(
+            "--force", action="store_true", help="move what is in the data directory aside"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        data_dir, path = options["data_dir"].absolute(), options["file"].absolute()
+        try:
+            replaced = restore(data_dir, path, force=options["force"])
+        except (StandaloneError, PostgresError) as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            place = error.filename or data_dir
+            raise CommandError(f"cannot restore: {place}: {error.strerror}") from error
+        except KeyboardInterrupt:
+            raise CommandError(f"stopped: {data_dir} is as it was") from None
+        self.stdout.write(f"restored into {data_dir}")
+        if replaced is not None:
+            self.stdout.write(f"what was there is in {replaced}: remove it when all is well")
+        self.stdout.write(
+            "start it with: manage.py standalone --data-dir (runs of that time end as "
+            "agent_transient and are retried by their policies)"
+        )

@@ -1,0 +1,81 @@
+"""`manage.py standalone`: the whole of Reprise in one command."""
+
+import shlex
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from reprise.standalone.credentials import Credentials
+from reprise.standalone.errors import StandaloneError
+from reprise.standalone.postgres import PostgresError
+from reprise.standalone.server import Standalone
+
+
+class Command(BaseCommand):
+    """Runs until Ctrl-C or SIGTERM."""
+
+    help = "Run the whole of Reprise: database, server, worker, beat and a local executor."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--data-dir", type=_directory, required=True, help="where everything is kept"
+        )
+        parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument(
+            "--max-sessions", type=_positive, default=8, help="how many sessions run at once"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        server: Standalone | None = None
+        try:
+            server = Standalone(
+                options["data_dir"].absolute(),
+                host=options["host"],
+                port=options["port"],
+                slots=options["max_sessions"],
+            )
+            credentials = server.start()
+            if self.ready(credentials, options["data_dir"]):
+                server.wait()
+        except (StandaloneError, PostgresError) as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            raise CommandError(f"{place}{error.strerror or error}") from error
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if server is not None:
+                server.stop()
+        self.stdout.write("Reprise has stopped.")
+
+    def ready(self, credentials: Credentials, data_dir: Path) -> bool:
+        """Say where to look; whether the server is to stay up."""
+        self.stdout.write(
+            f"Reprise is ready at {credentials.url}\n"
+            f"  log in as {credentials.username} with the password in "
+            f"{data_dir / 'credentials.json'}\n"
+            f"  API documentation: {credentials.url}/api/v2/docs/\n"
+            f"  on the command line: .venv/bin/reprise login --credentials "
+            f"{shlex.quote(str(data_dir / 'credentials.json'))}\n"
+            "Ctrl-C stops it."
+        )
+        self.stdout.flush()
+        return True
+
+
+def _directory(text: str) -> Path:
+    # An empty name comes from a shell variable that is not set, and would be this directory.
+    if not text:
+        raise ArgumentTypeError("the name of the directory is empty")
+    return Path(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

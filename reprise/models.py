@@ -1,0 +1,98 @@
+"""What the processes tell operators about themselves. Nothing of the domain depends on it."""
+
+from django.db import models
+from django.db.models import Q
+
+NAME_LENGTH = 200
+
+
+class Heartbeat(models.Model):
+    """A worker or a beat that is alive, by the database's clock."""
+
+    part = models.CharField(max_length=16)
+    name = models.CharField(max_length=NAME_LENGTH)
+    """Host and process."""
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint("part", "name", name="heartbeat_one_a_process")]
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.name}"
+
+
+class PeriodicRun(models.Model):
+    """The last run of a periodic task, and how many there have been."""
+
+    name = models.CharField(max_length=NAME_LENGTH, primary_key=True)
+    """That of django-celery-beat's row."""
+    started_at = models.DateTimeField()
+    duration = models.FloatField()
+    """Seconds."""
+    result = models.TextField(blank=True)
+    error = models.TextField(blank=True)
+    runs = models.BigIntegerField(default=1)
+    failures = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name = "periodic run"
+
+
+class ParkedState(models.TextChoices):
+    """What became of a parked task."""
+
+    PARKED = "parked", "parked"
+    SENT = "sent", "sent again"
+    DISCARDED = "discarded", "discarded"
+
+
+class ParkedTask(models.Model):
+    """A task that was taken off its queue because every worker that took it died with it."""
+
+    task_id = models.CharField(max_length=NAME_LENGTH, unique=True)
+    name = models.CharField(max_length=NAME_LENGTH)
+    arguments = models.TextField(blank=True)
+    queue = models.CharField(max_length=NAME_LENGTH)
+    reason = models.CharField(max_length=64)
+    """RabbitMQ's: `delivery_limit` or `rejected`."""
+    state = models.CharField(max_length=12, choices=ParkedState.choices, default=ParkedState.PARKED)
+    first_parked_at = models.DateTimeField()
+    parked_at = models.DateTimeField()
+    """The last time; by the broker's clock."""
+    times = models.IntegerField(default=1)
+    """How often it was parked."""
+    handled_at = models.DateTimeField(null=True)
+    handled_by = models.CharField(max_length=150, blank=True)
+    message = models.BinaryField()
+    """As it was received, to be sent again."""
+
+    class Meta:
+        verbose_name = "parked task"
+        indexes = [models.Index("parked_at", condition=Q(state="parked"), name="parked_waiting")]
+
+    def __str__(self) -> str:
+        return self.task_id
+
+
+class EventCount(models.Model):
+    """Events of the log up to `EventCursor`, counted for `/metrics`; outlives what is pruned."""
+
+    metric = models.CharField(max_length=64)
+    labels = models.JSONField(default=dict)
+    value = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint("metric", "labels", name="event_count_one_a_series")]
+
+
+class EventCursor(models.Model):
+    """How far events are counted, and the next mark: one row.
+
+    Events up to `fence_id` are all visible once no transaction older than `fence_xid` runs.
+    """
+
+    counted_id = models.BigIntegerField(default=0)
+    fence_id = models.BigIntegerField(default=0)
+    fence_xid = models.BigIntegerField(default=0)
+    fence_at = models.DateTimeField()

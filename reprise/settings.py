@@ -1,0 +1,234 @@
+"""Every setting, in one file; what differs between places comes from the environment.
+
+| variable | what |
+| --- | --- |
+| `DATABASE_URL` | PostgreSQL; standalone starts its own when it is absent |
+| `BROKER_URL` | RabbitMQ (`amqp://`); standalone uses one in memory when it is absent |
+| `REPRISE_SECRET_KEY` | signs browser sessions; random for each start when it is absent |
+| `REPRISE_ALLOWED_HOSTS` | names under which the server answers, comma separated |
+| `REPRISE_PRODUCTION` | `1`: refuse to start without what several processes must share |
+| `REPRISE_HTTPS` | `1`: browsers come by HTTPS only, so that cookies are for HTTPS only |
+| `REPRISE_HSTS_SECONDS` | how long browsers are to insist on HTTPS; 0 when it is absent |
+| `REPRISE_TRUST_PROXY` | `1`: believe `X-Forwarded-Proto`, which the proxy must always set |
+| `REPRISE_CSRF_TRUSTED_ORIGINS` | other origins whose forms are accepted, comma separated |
+| `REPRISE_DATABASE_POOL` | connections to PostgreSQL that one process opens at most; 16 |
+| `REPRISE_METRICS_TOKEN` | reads `/metrics`, beside the tokens of cluster admins |
+| `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
+| `REPRISE_LEASE_TTL` ... | each number of `REPRISE` below, by its name in capitals |
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import dj_database_url
+
+from reprise.production import problems
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def flag(name: str) -> bool:
+    """Whether a variable says yes."""
+    return os.environ.get(name, "").lower() in {"1", "true", "yes", "on"}
+
+
+def listed(name: str, default: str = "") -> list[str]:
+    """The comma separated values of a variable."""
+    return [value.strip() for value in os.environ.get(name, default).split(",") if value.strip()]
+
+
+if flag("REPRISE_PRODUCTION") and (wrong := problems(os.environ)):
+    # One line for whoever starts it; an exception would bury it in a traceback.
+    raise SystemExit(f"Reprise does not start: {'; '.join(wrong)} (docs/production.md)")
+
+SECRET_KEY = os.environ.get("REPRISE_SECRET_KEY") or secrets.token_urlsafe(48)
+DEBUG = False
+ALLOWED_HOSTS = listed("REPRISE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = flag("REPRISE_HTTPS")
+SECURE_HSTS_SECONDS = int(os.environ.get("REPRISE_HSTS_SECONDS", "0"))
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if flag("REPRISE_TRUST_PROXY") else None
+)
+CSRF_TRUSTED_ORIGINS = listed("REPRISE_CSRF_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "unfold.apps.BasicAppConfig",
+    "unfold.contrib.filters",
+    "reprise.site_config.OperatorsConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_celery_beat",
+    "sessions_app",
+    "scheduler",
+    "reprise",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "reprise.urls"
+WSGI_APPLICATION = "reprise.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+POOL_SIZE = int(os.environ.get("REPRISE_DATABASE_POOL", "16"))
+
+
+def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
+    """Django's settings for one PostgreSQL."""
+    if url == "none":  # for checks of the code that need no database
+        return {"ENGINE": "django.db.backends.dummy"}
+    try:
+        found = dj_database_url.parse(url, conn_health_checks=True)
+    except ValueError:
+        found = {}
+    if found.get("ENGINE") != "django.db.backends.postgresql":
+        # The address may hold a password, so that only its beginning is repeated.
+        raise SystemExit(
+            "DATABASE_URL: Reprise works with PostgreSQL, and needs an address such as "
+            f"postgres://user:password@host:5432/name, not {url.partition(':')[0]!r}"
+        )
+    options = {
+        # A pool hands connections back after each request; Django's own reuse would defeat it.
+        "pool": {"min_size": 1, "max_size": pool_size, "timeout": 10},
+        # The hot statements are few and always the same: parsed and planned once a connection.
+        "server_side_binding": True,
+        "prepare_threshold": 3,
+    }
+    return {**found, "CONN_MAX_AGE": 0, "OPTIONS": {**found.get("OPTIONS", {}), **options}}
+
+
+DATABASES = {"default": database(os.environ.get("DATABASE_URL", "postgres:///reprise"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+
+# One wire limit for people, larger ones for executors and bulk calls; checked before reading.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+BODY_LIMIT_BYTES = 1024 * 1024
+EXECUTOR_BODY_LIMIT_BYTES = 16 * 1024 * 1024
+BULK_BODY_LIMIT_BYTES = 16 * 1024 * 1024
+
+# Every asset is vendored with the theme; light or dark is what the browser prefers.
+UNFOLD = {
+    "SITE_TITLE": "Reprise",
+    "SITE_HEADER": "Reprise",
+    "SITE_SUBHEADER": "operators",
+    "SITE_SYMBOL": "replay",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}reprise/favicon.svg"}
+    ],
+    "STYLES": [f"{STATIC_URL}reprise/admin.css"],
+    "SHOW_BACK_BUTTON": True,
+    "DASHBOARD_CALLBACK": "reprise.dashboard.dashboard",
+    "SIDEBAR": {"navigation": "reprise.dashboard.navigation"},
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["sessions_app.api.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.authentication.IsActor"],
+    "DEFAULT_PARSER_CLASSES": ["sessions_app.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.RepriseSchema",
+    "EXCEPTION_HANDLER": "sessions_app.api.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "UNICODE_JSON": True,
+    # What an answer is made of is said by `Accept` alone.
+    "URL_FORMAT_OVERRIDE": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Reprise",
+    "DESCRIPTION": "Runs batch sessions on many clusters and brings failed ones back by policy.",
+    "VERSION": "2",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["sessions_app.api.authentication.IsActorOrBrowserUser"],
+    "SERVE_AUTHENTICATION": [
+        "sessions_app.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v2",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": ["sessions_app.api.openapi.add_problem_responses"],
+}
+
+CELERY_BROKER_URL = os.environ.get("BROKER_URL", "memory://localhost//")
+CELERY_BEAT_SCHEDULER = "reprise.beat:LockedScheduler"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("REPRISE_LOG_LEVEL", "WARNING")},
+    # A 4xx is the caller's business and is in the access log of the server in front.
+    "loggers": {"django.request": {"level": "ERROR"}},
+}
+
+REPRISE_METRICS_TOKEN = os.environ.get("REPRISE_METRICS_TOKEN", "")
+REPRISE_DEFAULT_PROJECT = os.environ.get("REPRISE_DEFAULT_PROJECT")
+# Seconds, numbers and bytes.
+REPRISE: dict[str, float] = {
+    "lease_ttl": 300.0,
+    "lease_grace": 60.0,
+    # A lease that nobody accepted for this long goes back to its queue.
+    "acceptance_timeout": 60.0,
+    "max_lease_returns": 5,
+    "unconfirmed_after": 600.0,
+    # An executor that was silent for this long gets no new leases.
+    "executor_stale_after": 60.0,
+    "log_cap_bytes": 16 * 1024 * 1024,
+    # A worker that did nothing for this long, beside a broker that answers, is started anew.
+    "worker_stuck_after": 60.0,
+}
+REPRISE = {
+    name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))
+    for name, default in REPRISE.items()
+}

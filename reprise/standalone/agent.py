@@ -1,0 +1,93 @@
+"""The local executor as a child process, started again when it dies."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+ROOT = Path(__file__).parents[2]
+STOP_SECONDS = 6.0
+FIRST_PAUSE = 0.5
+MAX_PAUSE = 10.0
+LONG_LIFE = 60.0
+"""Seconds; an agent that lived so long did not die of what ended the one before."""
+
+
+class Agent:
+    """Supervises `python -m executor`; all calls come from the thread that made it.
+
+    The agent dies with the thread that starts it, which must live as long as the process.
+    """
+
+    def __init__(
+        self, *, url: str, name: str, token_file: Path, state_dir: Path, slots: int, log: Path
+    ):
+        self._log = log
+        self._command = [
+            sys.executable,
+            "-m",
+            "executor",
+            "--name",
+            name,
+            "--url",
+            url,
+            "--token-file",
+            str(token_file),
+            "--state-dir",
+            str(state_dir),
+            "--max-sessions",
+            str(slots),
+            "--die-with-parent",
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause = FIRST_PAUSE
+        self._started = 0.0
+        self._not_before = 0.0
+
+    def start(self) -> None:
+        """Start the agent; the server's own variables are not for it."""
+        self._started = time.monotonic()
+        kept = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "BROKER_URL"}}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603  # our own program
+                self._command,
+                cwd=ROOT,  # where the module is; the user's directory may have one of that name
+                env=kept,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def look_after(self) -> None:
+        """Start the agent again if it ended, after a pause that grows while it keeps ending."""
+        if self._process is None or self._process.poll() is None:
+            return
+        now = time.monotonic()
+        if self._not_before == 0.0:
+            logger.warning(
+                "the local executor ended with code %d and is started again: see %s",
+                self._process.returncode,
+                self._log,
+            )
+            if now > self._started + LONG_LIFE:
+                self._pause = FIRST_PAUSE
+            self._not_before = now + self._pause
+            self._pause = min(self._pause * 2, MAX_PAUSE)
+        elif now >= self._not_before:
+            self._not_before = 0.0
+            self.start()
+
+    def stop(self) -> None:
+        """Ask the agent to end its runs and go; kill it if it does not."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,129 @@
+"""A backup of standalone: all that it takes to go on elsewhere, in one file.
+
+PostgreSQL's dump is of one moment, whatever runs meanwhile. The executor's own files are left
+out: its runs do not live on with the backup, and what its reports say may be of later.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import psycopg
+
+from reprise.standalone.backup_file import CHUNK, DUMP, MANIFEST, SECRETS, Manifest, writing
+from reprise.standalone.errors import StandaloneError, TakenError
+from reprise.standalone.postgres import EmbeddedPostgres
+from reprise.standalone.postgres_account import account_for
+from reprise.standalone.postgres_binaries import Binaries, find_binaries
+from reprise.standalone.postgres_cluster import cluster_major
+from reprise.standalone.postgres_failure import failure
+from reprise.standalone.server import claim
+
+LOCK_WAIT = "10s"
+"""A migration that holds its locks for longer ends the backup instead of being waited for."""
+
+
+def backup(data_dir: Path, path: Path) -> None:
+    """Write a backup of `data_dir` to `path`, whole or not at all.
+
+    The server may run or not. A file that is there is replaced by the complete new one. Raises
+    `StandaloneError`, `PostgresError` and `OSError`.
+    """
+    refuse_other_database()
+    cluster = data_dir / "postgres"
+    if cluster_major(cluster) is None:
+        raise StandaloneError(f"there is no Reprise in {data_dir}")
+    with _database(data_dir) as url, writing(path) as archive:
+        binaries = find_binaries(account_for(data_dir, cluster), cluster_major(cluster))
+        archive.writestr(MANIFEST, _manifest(url, binaries.major).to_json())
+        for name in SECRETS:
+            archive.write(data_dir / name, name)
+        with archive.open(DUMP, "w", force_zip64=True) as member:
+            _dump(url, binaries, member, data_dir)
+
+
+def refuse_other_database() -> None:
+    """Only the embedded PostgreSQL is ours to dump and to make."""
+    if "DATABASE_URL" in os.environ:
+        raise StandaloneError(
+            "DATABASE_URL is set: back that PostgreSQL up and restore it with its own tools "
+            "(docs/production.md)"
+        )
+
+
+@contextmanager
+def _database(data_dir: Path) -> Iterator[str]:
+    """The URL of the running server, or of one that runs for as long as the block."""
+    try:
+        lock = claim(data_dir)
+    except TakenError:
+        yield EmbeddedPostgres(data_dir).url
+        return
+    with lock:
+        server = EmbeddedPostgres(data_dir)
+        try:
+            yield server.start()
+        finally:
+            server.stop()
+
+
+def _manifest(url: str, major: int) -> Manifest:
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            found = connection.execute("SELECT app, name FROM django_migrations").fetchall()
+    except psycopg.errors.UndefinedTable as error:
+        raise StandaloneError("Reprise is still being set up: wait until it is ready") from error
+    except psycopg.Error as error:
+        raise StandaloneError(f"PostgreSQL does not answer: {error}".splitlines()[0]) from error
+    return Manifest(datetime.now(UTC).isoformat(timespec="seconds"), major, frozenset(found))
+
+
+def _dump(url: str, binaries: Binaries, target: IO[bytes], data_dir: Path) -> None:
+    options = ["--format=custom", f"--lock-wait-timeout={LOCK_WAIT}", f"--dbname={url}"]
+    with TemporaryFile() as said:
+        process = subprocess.Popen(  # noqa: S603  # a program found by us, no shell
+            [binaries.program("pg_dump"), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=client_environ(),
+        )
+        with ended_with_block(process):
+            assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+            shutil.copyfileobj(process.stdout, target, CHUNK)
+        if process.returncode:
+            raise failure(data_dir, written(said))
+
+
+@contextmanager
+def ended_with_block(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Wait for a program, or end it when the block fails."""
+    with process:
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+
+
+def written(file: IO[bytes]) -> str:
+    """What a program has written to a file since it was opened."""
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def client_environ() -> dict[str, str]:
+    """Ours, without what would send PostgreSQL's programs elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return kept | {"LC_ALL": "C"}
+
+
+def describe(path: Path) -> str:
+    """Size and place of a finished backup, for people."""
+    return f"{path} ({path.stat().st_size / 1024:,.0f} KiB)"

@@ -1,0 +1,119 @@
+"""What the first start makes: an admin, tokens, a project, a queue, an executor."""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from scheduler.services.registration import executor_ensure
+from sessions_app.models import Project
+from sessions_app.services.tenants import project_ensure
+from sessions_app.services.tokens import token_create, token_find
+
+ADMIN = "admin"
+EXECUTOR = "local"
+DEFAULT = "default"
+BY = "standalone"
+"""Whom the audit log names for what the first start makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The content of `credentials.json`; the token is a cluster admin's."""
+
+    url: str
+    username: str
+    password: str
+    token: str
+    project: str
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; empty without one, and where a crash or a stranger left no text."""
+    try:
+        return path.read_text().strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+
+
+def secret_key(data_dir: Path) -> str:
+    """The key that signs browser sessions; made once for a data directory."""
+    path = data_dir / "secret_key"
+    if not read_text(path):
+        write_private(path, secrets.token_urlsafe(48))
+    return read_text(path)
+
+
+def ensure_tenants() -> Project:
+    """The project `default/default` with its default queue."""
+    project, _ = project_ensure(domain=DEFAULT, name=DEFAULT, by=BY)
+    return project
+
+
+@transaction.atomic
+def ensure_credentials(data_dir: Path, url: str, project: Project) -> Credentials:
+    """Read `credentials.json`, or make an admin and a token; the file is brought up to date."""
+    path = data_dir / "credentials.json"
+    known = _read(path)
+    user, created = User.objects.get_or_create(
+        username=ADMIN, defaults={"is_superuser": True, "is_staff": True}
+    )
+    password = known.get("password", "")
+    if created or not (password and user.check_password(password)):
+        password = secrets.token_urlsafe(12)
+        user.set_password(password)
+        user.save()
+    token = known.get("token", "")
+    if not token or token_find(token) is None:
+        token = token_create(name="standalone", user=user)
+    found = Credentials(url, ADMIN, password, token, project.address)
+    fields = {name: getattr(found, name) for name in Credentials.__slots__}
+    write_private(path, json.dumps(fields, indent=2) + "\n")
+    return found
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        content = json.loads(read_text(path))
+    except (ValueError, RecursionError):
+        return {}
+    found = content.items() if isinstance(content, dict) else ()
+    # What is made here is plain text; the database would not even take other characters.
+    return {
+        name: value
+        for name, value in found
+        if isinstance(value, str) and value.isascii() and value.isprintable()
+    }
+
+
+def ensure_executor(data_dir: Path, project: Project) -> Path:
+    """The local executor, for its project only; the file that holds its token."""
+    executor_ensure(name=EXECUTOR, projects=[project], by=BY)
+    path = data_dir / "executor.token"
+    ensure_executor_token(path, EXECUTOR)
+    return path
+
+
+def ensure_executor_token(path: Path, executor_name: str) -> bool:
+    """See that the file holds a valid token of the executor; whether a new one was made."""
+    known = token_find(read_text(path))
+    if known is not None and known.executor_name == executor_name:
+        return False
+    write_private(path, token_create(name=f"executor {executor_name}", executor_name=executor_name))
+    return True

@@ -1,0 +1,141 @@
+"""Who runs PostgreSQL's programs: it refuses to be root, and it must not outlive its parent."""
+
+import ctypes
+import os
+import pwd
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprise.standalone.interrupts import uninterrupted
+from reprise.standalone.postgres_failure import PostgresError
+
+# Root outside, an ordinary user inside: no account to make, no file to give away.
+UNSHARE = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
+NOBODY = 65534
+_PR_SET_PDEATHSIG = 1
+# Looked up here because loading a library between fork and exec can deadlock.
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+@dataclass(frozen=True)
+class Account:
+    """How to start a program so that it is not root.
+
+    `prefix` goes in front of its command; `uid` and `gid` are set when the program has to run
+    as somebody other than this process.
+    """
+
+    prefix: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+
+    def start(self, command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own; it gets SIGINT when the calling thread ends.
+
+        `output` is a file descriptor (or `subprocess.PIPE`) for both of its output streams.
+        """
+        with uninterrupted():
+            return subprocess.Popen(  # noqa: S603  # programs found by us, no shell
+                [*self.prefix, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env=_environment(),
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509  # one prctl, one getppid
+                user=self.uid,
+                group=self.gid,
+                extra_groups=None if self.uid is None else [],
+            )
+
+    def run(self, command: Sequence[str], *, seconds: float) -> tuple[int, str]:
+        """Run a program to its end: exit code and output. Raises `TimeoutExpired`, `OSError`."""
+        with self.start(command, subprocess.PIPE) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds)
+            except BaseException:
+                process.kill()
+                raise
+        return process.returncode, output.decode(errors="replace")
+
+    def own(self, path: Path) -> None:
+        """Give a file tree to the account, if it is somebody else's.
+
+        The top comes last, so that an interrupted walk is done again.
+        """
+        if self.uid is None or path.stat().st_uid == self.uid:
+            return
+        for each in (*path.rglob("*"), path):
+            os.chown(each, self.uid, self.gid or -1, follow_symlinks=False)
+
+    def open_way(self, data_dir: Path) -> None:
+        """See that the account can walk to the content of `data_dir`, without root's privileges.
+
+        A data directory of root is opened to the account's group, for walking through only;
+        nothing above it is changed.
+        """
+        if os.geteuid() != 0:
+            return
+        for directory in (*reversed(data_dir.parents), data_dir):
+            if not self._may_walk(directory):
+                self._open(directory, ours=directory == data_dir)
+
+    def _may_walk(self, directory: Path) -> bool:
+        found = directory.stat()
+        if found.st_uid == (self.uid or 0):
+            return bool(found.st_mode & 0o100)
+        return bool(found.st_mode & (0o010 if found.st_gid == (self.gid or 0) else 0o001))
+
+    def _open(self, directory: Path, *, ours: bool) -> None:
+        if not ours or directory.stat().st_uid != 0 or self.gid is None:
+            who = "root without its privileges" if self.uid is None else f"user {self.uid}"
+            raise PostgresError(
+                f"PostgreSQL runs as {who} and cannot walk through {directory}: "
+                "choose another data directory"
+            )
+        os.chown(directory, -1, self.gid)
+        directory.chmod(directory.stat().st_mode & 0o7707 | 0o010)
+
+
+def account_for(data_dir: Path, cluster: Path) -> Account:
+    """Ourselves, unless we are root: then the owner of the data, a user namespace, or nobody."""
+    if os.geteuid() != 0:
+        return Account()
+    owner = (cluster if cluster.exists() else data_dir).stat()
+    if owner.st_uid != 0:
+        return Account(uid=owner.st_uid, gid=owner.st_gid)
+    if _namespaces_work():
+        return Account(prefix=UNSHARE)
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        return Account(uid=NOBODY, gid=NOBODY)
+    return Account(uid=nobody.pw_uid, gid=nobody.pw_gid)
+
+
+def _namespaces_work() -> bool:
+    command = [*UNSHARE, "true"]
+    try:
+        tried = subprocess.run(command, capture_output=True, check=False, timeout=10)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would change the server's settings or the language of its messages."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return kept | {"LC_ALL": "C"}
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def arm() -> None:
+        # The parent may have died before the signal was armed.
+        if _PRCTL and (_PRCTL(_PR_SET_PDEATHSIG, signal.SIGINT) or os.getppid() != parent):
+            os._exit(1)
+
+    return arm

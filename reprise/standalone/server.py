@@ -1,0 +1,226 @@
+"""Standalone: every part of Reprise in one command, with nothing else installed.
+
+PostgreSQL and the executor are children of the main thread, which lives as long as the process:
+their parent-death signals follow the thread that made them. Web, worker and beat are threads.
+"""
+
+import fcntl
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import IO, Protocol
+
+import psycopg
+from django.conf import settings
+from django.core.management import call_command
+from django.core.wsgi import get_wsgi_application
+from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from reprise.settings import database
+from reprise.standalone.agent import Agent
+from reprise.standalone.credentials import (
+    EXECUTOR,
+    Credentials,
+    ensure_credentials,
+    ensure_executor,
+    ensure_tenants,
+    secret_key,
+)
+from reprise.standalone.errors import StandaloneError, TakenError
+from reprise.standalone.interrupts import interrupt
+from reprise.standalone.postgres import EmbeddedPostgres
+from reprise.standalone.web import Web, listen
+
+TICK = 0.5
+POOL_SIZE = 24
+LAST_RESORT_SECONDS = 9
+"""After the signal to stop; then the kernel ends the process."""
+LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""Where a server that listens on all addresses is reached from its own machine."""
+
+
+class Part(Protocol):
+    """A thread of this process that is to live as long as it."""
+
+    name: str
+
+    @property
+    def alive(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Standalone:
+    """All parts, in the order in which they need each other."""
+
+    def __init__(self, data_dir: Path, *, host: str, port: int, slots: int):
+        self._data_dir = data_dir
+        self._host = host
+        self._slots = slots
+        self._lock = claim(data_dir)
+        self._listener = listen(host, port)
+        self._stops: list[Callable[[], None]] = []
+        self._postgres: EmbeddedPostgres | None = None
+        self._threads: list[Part] = []
+        self._agent: Agent | None = None
+        self._stopping = False
+
+    @property
+    def url(self) -> str:
+        """Where people and programs reach the server."""
+        port = self._listener.getsockname()[1]
+        host = LOOPBACK.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def start(self) -> Credentials:
+        """Start everything; on any failure what was started is stopped again."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> Credentials:
+        settings.SECRET_KEY = secret_key(self._data_dir)
+        settings.REPRISE_DEFAULT_PROJECT = settings.REPRISE_DEFAULT_PROJECT or "default/default"
+        # Who listens on all addresses is reached by names that are not known here.
+        names = "*" if self._host in LOOPBACK else self._host
+        settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, names]
+        if "DATABASE_URL" not in os.environ:
+            for name in [name for name in os.environ if name.startswith("PG")]:
+                del os.environ[name]  # libpq's variables are about another server
+            self._postgres = EmbeddedPostgres(self._data_dir)
+            self._stops.append(self._postgres.stop)
+            use_database(self._postgres.start())
+        credentials, token_file = self._fill_database()
+        self._start_threads()
+        self._agent = Agent(
+            url=self.url,
+            name=EXECUTOR,
+            token_file=token_file,
+            state_dir=self._data_dir / "executor",
+            slots=self._slots,
+            log=self._data_dir / "executor.log",
+        )
+        self._agent.start()
+        self._stops.append(self._agent.stop)
+        return credentials
+
+    def _fill_database(self) -> tuple[Credentials, Path]:
+        """See that everything is in the database that has to be there before anything runs.
+
+        The file with the executor's token comes with the credentials.
+        """
+        try:
+            _probe()
+            _migrate()
+            project = ensure_tenants()
+            credentials = ensure_credentials(self._data_dir, self.url, project)
+            return credentials, ensure_executor(self._data_dir, project)
+        except (Error, psycopg.Error) as error:
+            if self._postgres is not None:
+                raise self._postgres.failure(error) from error
+            said = " ".join(str(error).split())
+            raise StandaloneError(f"the database of DATABASE_URL cannot be used: {said}") from error
+
+    def _start_threads(self) -> None:
+        # Celery reads the settings when it is imported, so that this comes after they are final.
+        from reprise.standalone.workers import Beat, Worker, probe_broker  # noqa: PLC0415
+
+        probe_broker()
+        for part in (Beat(), Worker(), Web(get_wsgi_application(), self._listener)):
+            part.start()
+            self._threads.append(part)
+            self._stops.append(part.stop)
+
+    def wait(self) -> None:
+        """Look after the parts until a signal comes.
+
+        PostgreSQL and the agent are started again when they die. Raises `StandaloneError` when
+        one of the threads has ended, which nothing but a bug or a broken machine can bring about.
+        """
+        while not self._stopping:
+            if self._postgres is not None:
+                self._postgres.start()
+            if self._agent is not None:
+                self._agent.look_after()
+            for part in self._threads:
+                if not part.alive:
+                    raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
+            time.sleep(TICK)
+
+    def stop(self) -> None:
+        """Stop the parts in the reverse order of their start; leaves no process behind."""
+        # A signal has nothing left to ask for, and must not come between.
+        self._stopping = True
+        while self._stops:
+            self._stops.pop()()
+        connections.close_all()
+        self._listener.close()
+        self._lock.close()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self._stopping:
+            return
+        self._stopping = True
+        # Libraries may swallow the interruption or wait for what does not come. Everything here
+        # bears a sudden death, and the children die with us.
+        signal.alarm(LAST_RESORT_SECONDS)
+        # Whoever starts or waits in the main thread is interrupted once.
+        interrupt()
+
+
+def claim(data_dir: Path) -> IO[str]:
+    """Make the data directory and hold its lock until the file is closed or the process ends.
+
+    Raises `TakenError` while somebody else holds it.
+    """
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (data_dir / "lock").open("a")
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StandaloneError(f"{error.filename} is not a directory") from error
+    except OSError as error:
+        raise StandaloneError(
+            f"cannot write to the data directory {data_dir}: {error.strerror}"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise TakenError(
+            f"another Reprise is running on the data directory {data_dir}; stop it, or choose "
+            "another one with --data-dir"
+        ) from error
+    return lock
+
+
+def use_database(url: str) -> None:
+    """Let Django use this database; before its first connection."""
+    # The pool tells of each connection that our own PostgreSQL closes by stopping; whoever needed
+    # one says so itself.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    wanted = connections.settings[DEFAULT_DB_ALIAS]
+    wanted.update(database(url, POOL_SIZE))
+    connections[DEFAULT_DB_ALIAS].settings_dict = wanted
+
+
+def _probe() -> None:
+    """Connect once; the pool would try for long, and could not say what is wrong."""
+    database = connections[DEFAULT_DB_ALIAS]
+    psycopg.connect(**database.get_connection_params()).close()
+
+
+def _migrate() -> None:
+    executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        call_command("migrate", verbosity=0, interactive=False)

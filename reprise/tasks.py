@@ -1,0 +1,26 @@
+"""Celery tasks of the shell: short steps, safe to run twice."""
+
+from celery import shared_task
+
+from reprise.broker import in_memory
+from reprise.celery import app
+from reprise.metrics import events_count
+from reprise.parking import BATCH, parked_collect
+
+
+@shared_task(name="reprise.tasks.collect_parked", ignore_result=True)
+def collect_parked() -> int:
+    """Make rows of what stands in the broker's parking queue; how many messages."""
+    if in_memory(str(app.conf.broker_url)):
+        return 0
+    collected = 0
+    with app.connection_for_write() as broker:
+        while (found := parked_collect(broker)) == BATCH:
+            collected += found
+    return collected + found
+
+
+@shared_task(name="reprise.tasks.count_events", ignore_result=True)
+def count_events() -> int:
+    """Count what the log has grown by, for `/metrics`; how many events."""
+    return events_count()

@@ -1,0 +1,8 @@
+"""The WSGI application: REST, admin and pages."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+application = get_wsgi_application()

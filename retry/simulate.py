@@ -1,0 +1,285 @@
+"""What would be decided about chains of ends: the engine itself, run over them one by one.
+
+Nothing here decides anything; each end goes to `retry.decide` with what the retries before it have
+left behind: counters, resources, and the moment at which the attempt came due.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID, uuid5
+
+from retry.backoff import jitter_fraction
+from retry.budgets import counters_after
+from retry.decide import decide
+from retry.decision import Chain, Decision, Mode, Settings
+from retry.evidence import Termination
+from retry.matching import CompiledCategory, NamedPolicy
+from retry.merge import NO_BOUNDS, MergedBounds
+from retry.policy import InlinePolicy
+
+ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
+"""When every simulated chain begins, so that the same input always gives the same output."""
+
+NAMESPACE = UUID("565844ca-7ace-57fb-a79a-95e5356b5f18")
+"""uuid5 of the DNS name `simulate.reprise.invalid`: the namespace of made-up session ids."""
+
+MAX_CHANGED = 1000
+"""How many changed chains a summary lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one attempt.
+
+    It came `at` so many seconds after the root was created or, if that is None, `lasted` seconds
+    after the attempt came due. `preempted_for` is how long before its end the preemption was first
+    observed (seconds). `ran` is for how long it was running, for the sums.
+    """
+
+    termination: Termination
+    session_id: str
+    at: float | None = None
+    lasted: float = 0.0
+    preempted_for: float | None = None
+    ran: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """All that decides about a chain."""
+
+    policy: InlinePolicy
+    named: tuple[NamedPolicy, ...] = ()
+    categories: tuple[CompiledCategory, ...] = ()
+    bounds: MergedBounds = NO_BOUNDS
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is to be tried; a part that is None stays what it is.
+
+    Of `policy` the fields that were set count. `enabled` stands for the kill switch.
+    """
+
+    named: tuple[NamedPolicy, ...] | None = None
+    policy: InlinePolicy | None = None
+    categories: tuple[CompiledCategory, ...] | None = None
+    enabled: bool = True
+    global_max_retries: int | None = None
+
+    def over(self, base: Rulebook) -> Rulebook:
+        """`base` with the draft in the place of what it changes."""
+        limit = self.global_max_retries
+        return Rulebook(
+            policy=base.policy if self.policy is None else _merged(base.policy, self.policy),
+            named=base.named if self.named is None else self.named,
+            categories=base.categories if self.categories is None else self.categories,
+            bounds=base.bounds,
+            settings=Settings(
+                Mode.ON if self.enabled else Mode.OFF,
+                base.settings.global_max_retries if limit is None else limit,
+            ),
+        )
+
+
+def _merged(base: InlinePolicy, changes: InlinePolicy) -> InlinePolicy:
+    changed = {name: getattr(changes, name) for name in changes.model_fields_set}
+    return base.model_copy(update=changed) if changed else base
+
+
+SHIPPED = Rulebook(InlinePolicy())
+"""What decides about given chains where a draft says nothing: the shipped defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of a chain that really was.
+
+    `attempts` are those that the engine brought about, one that still waits included. A chain that
+    was cancelled while a retry waited ends so here, too, if that retry is granted.
+    """
+
+    root: str
+    outcome: str
+    attempts: int
+    cancelled_waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A chain: how its attempts ended, the root's first."""
+
+    session_type: str
+    resources: Mapping[str, Any]
+    endings: Sequence[Ending]
+    record: Record | None = None
+
+
+class Attempt(NamedTuple):
+    """One attempt and what was decided about its end; None: it succeeded."""
+
+    number: int
+    session_id: str
+    decision: Decision | None
+
+
+class Outcome(NamedTuple):
+    """Closes a chain.
+
+    `succeeded`, `exhausted`, `not_retried`, `cancelled`, or `retrying` if a retry was granted that
+    nothing more is known of.
+    """
+
+    name: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sums of a simulation. Causes and rules count retries, reasons all decisions."""
+
+    chains: int = 0
+    retries: int = 0
+    by_cause: Counter[str] = field(default_factory=Counter)
+    by_rule: Counter[str] = field(default_factory=Counter)
+    by_reason: Counter[str] = field(default_factory=Counter)
+    changed: list[dict[str, str]] = field(default_factory=list)
+    added_attempts: int = 0
+    added_run_seconds: float = 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """The sums that given chains have, as JSON values."""
+        return {
+            "chains": self.chains,
+            "retries": self.retries,
+            "by_cause": dict(self.by_cause),
+            "by_rule": dict(self.by_rule),
+            "by_reason": dict(self.by_reason),
+            "changed": self.changed,
+        }
+
+    def history_summary(self) -> dict[str, Any]:
+        """The sums with those that compare with what happened; times in seconds."""
+        return {
+            **self.summary(),
+            "added_attempts": self.added_attempts,
+            # Sums of many floats have digits that nobody measured.
+            "added_run_seconds": round(self.added_run_seconds, 6),
+        }
+
+    def _decided(self, decision: Decision) -> None:
+        self.by_reason[decision.reason] += 1
+        if decision.action == "retry":
+            self.retries += 1
+            self.by_cause[decision.cause.value] += 1
+            if decision.rule is not None:
+                self.by_rule[decision.rule] += 1
+
+    def _ended(self, past: Past, last: Attempt | None, outcome: str) -> None:
+        self.chains += 1
+        record = past.record
+        if record is None:
+            return
+        if record.outcome != outcome and len(self.changed) < MAX_CHANGED:
+            self.changed.append({"root": record.root, "was": record.outcome, "would_be": outcome})
+        started = 0 if last is None else last.number + 1
+        started += outcome == "retrying"
+        self.added_attempts += started - record.attempts
+        self.added_run_seconds += _added_seconds(past.endings, started, record.attempts)
+
+
+def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[Attempt | Outcome]:
+    """Decide about chains, one after another: the attempts of each, then its outcome.
+
+    Nothing is kept but the sums, which are in `tally` when the last chain is done.
+    """
+    for past, rulebook in chains:
+        last = None
+        for attempt in replay(past, rulebook):
+            if attempt.decision is not None:
+                tally._decided(attempt.decision)  # noqa: SLF001  # the two are one
+            yield attempt
+            last = attempt
+        outcome = outcome_after(last, past.record)
+        tally._ended(past, last, outcome.name)  # noqa: SLF001
+        yield outcome
+
+
+def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
+    """The attempts of one chain until one of them is not retried or nothing more is known."""
+    counters: dict[str, int] = {}
+    resources = past.resources
+    due = ROOT_CREATED_AT
+    for number, ending in enumerate(past.endings):
+        now = _moment(ending, due)
+        chain = Chain(
+            session_id=ending.session_id,
+            session_type=past.session_type,
+            retry_count=number,
+            root_created_at=ROOT_CREATED_AT,
+            counters=counters,
+            resources=resources,
+            preempted_at=_preempted_at(ending, now),
+        )
+        decision = _decision(ending, chain, rulebook, now)
+        yield Attempt(number, ending.session_id, decision)
+        if decision is None or decision.due_at is None:
+            return
+        counters = counters_after(counters, str(decision.paid_by))
+        resources = decision.resources or {}
+        due = decision.due_at
+
+
+def _decision(ending: Ending, chain: Chain, rulebook: Rulebook, now: datetime) -> Decision | None:
+    return decide(
+        ending.termination,
+        chain,
+        rulebook.policy,
+        rulebook.bounds,
+        rulebook.named,
+        rulebook.categories,
+        rulebook.settings,
+        now,
+        # Random jitter, too, is the same for the same input.
+        jitter_fraction(f"random:{ending.session_id}", chain.retry_count),
+    )
+
+
+def _moment(ending: Ending, due: datetime) -> datetime:
+    if ending.at is None:
+        return due + timedelta(seconds=ending.lasted)
+    return ROOT_CREATED_AT + timedelta(seconds=ending.at)
+
+
+def _preempted_at(ending: Ending, now: datetime) -> datetime | None:
+    if ending.preempted_for is None:
+        return None
+    return now - timedelta(seconds=ending.preempted_for)
+
+
+def outcome_after(last: Attempt | None, record: Record | None = None) -> Outcome:
+    """What a chain comes to whose last attempt this is; None: none has ended."""
+    if last is not None and last.decision is None:
+        return Outcome("succeeded")
+    if last is None or last.decision is None or last.decision.action == "retry":
+        cancelled = record is not None and record.cancelled_waiting
+        return Outcome("cancelled" if cancelled else "retrying")
+    return Outcome(last.decision.retry_state)
+
+
+def made_up_id(chain: int, attempt: int) -> str:
+    """The id of a session that has none: uuid5 of `<chain>:<attempt>`, both counted from 0."""
+    return str(uuid5(NAMESPACE, f"{chain}:{attempt}"))
+
+
+def _added_seconds(endings: Sequence[Ending], started: int, recorded: int) -> float:
+    """The run time of the attempts that are new, less that of those which are gone.
+
+    An attempt that never was is taken to run for as long as the one before it.
+    """
+    if started < recorded:
+        return -sum(ending.ran for ending in endings[started:recorded])
+    return (started - recorded) * endings[-1].ran if endings else 0.0

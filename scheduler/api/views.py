@@ -1,0 +1,109 @@
+"""The executors' wire as REST; docs/wire.md is the text to it."""
+
+import base64
+import binascii
+from typing import ClassVar
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from scheduler import wire
+from scheduler.services.executors import executor_check
+from scheduler.services.polling import lease_once
+from scheduler.services.reports import reports_apply
+from scheduler.services.returns import returns_apply
+from sessions_app.api.parsing import FactsJSONParser
+from sessions_app.api.views import RestView, body_of
+from sessions_app.authorization import Action, authorize
+from sessions_app.errors import InvalidInput
+from sessions_app.services.logs import LogPiece, logs_append
+
+
+class WireView(RestView):
+    """A call that only the executor itself may make."""
+
+    actions: ClassVar = {"POST": Action.EXECUTOR_WIRE}
+    body_limit = settings.EXECUTOR_BODY_LIMIT_BYTES
+    parser_classes = [FactsJSONParser]
+
+    def check(self, name: str) -> None:
+        """Let only the executor of this name pass."""
+        authorize(self.actor, self.required_action, executor_name=name)
+
+
+class LeaseView(WireView):
+    """`/executors/{name}/lease/`, answered at once; the ASGI front makes a long poll of it."""
+
+    @extend_schema(
+        operation_id="executors_lease", request=wire.LeaseCall, responses=wire.LeaseAnswer
+    )
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Heartbeat, renewal and lease in one."""
+        self.check(name)
+        call = wire.LeaseCall.model_validate(body_of(request))
+        return _said(lease_once(name, call))
+
+
+class ReportsView(WireView):
+    """`/executors/{name}/reports/`."""
+
+    @extend_schema(
+        operation_id="executors_reports", request=wire.ReportsCall, responses=wire.OutcomesAnswer
+    )
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Apply reports; one outcome each."""
+        self.check(name)
+        call = wire.ReportsCall.model_validate(body_of(request))
+        outcomes = reports_apply(name, call.incarnation, call.reports)
+        return _said(wire.OutcomesAnswer(outcomes=outcomes))
+
+
+class ReturnView(WireView):
+    """`/executors/{name}/return/`."""
+
+    @extend_schema(
+        operation_id="executors_return", request=wire.ReturnCall, responses=wire.OutcomesAnswer
+    )
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Take leases back; one outcome each."""
+        self.check(name)
+        call = wire.ReturnCall.model_validate(body_of(request))
+        outcomes = returns_apply(name, call.incarnation, call.returns)
+        return _said(wire.OutcomesAnswer(outcomes=outcomes))
+
+
+class LogsView(WireView):
+    """`/executors/{name}/logs/`."""
+
+    @extend_schema(operation_id="executors_logs", request=wire.LogsCall, responses=wire.LogsAnswer)
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Store output; says for each chunk from where to go on."""
+        self.check(name)
+        call = wire.LogsCall.model_validate(body_of(request))
+        executor_check(name, call.incarnation)
+        ends = logs_append(name, [_piece(i, chunk) for i, chunk in enumerate(call.chunks)])
+        outcomes = [
+            wire.ChunkOutcome(
+                session_id=chunk.session_id,
+                next_offset=end.next_offset,
+                full=end.full,
+                outcome="stale" if end.stale else "applied",
+            )
+            for chunk, end in zip(call.chunks, ends, strict=True)
+        ]
+        return _said(wire.LogsAnswer(chunks=outcomes))
+
+
+def _said(answer: wire.WireModel) -> HttpResponse:
+    """Written by pydantic itself: these answers may be long."""
+    return HttpResponse(answer.model_dump_json(), content_type="application/json")
+
+
+def _piece(position: int, chunk: wire.Chunk) -> LogPiece:
+    try:
+        data = base64.b64decode(chunk.data, validate=True)
+    except binascii.Error as error:
+        raise InvalidInput({f"chunks[{position}].data": [f"is not base64: {error}"]}) from None
+    return LogPiece(chunk.session_id, chunk.fencing_token, chunk.offset, data)

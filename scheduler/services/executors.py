@@ -1,0 +1,139 @@
+"""Executors: who they are, and the reconciliation of what they hold with what they should."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connection
+
+from retry.evidence import Termination
+from scheduler.locks import HeldLease, leases_of
+from scheduler.models import Executor
+from scheduler.services.leases import lease_keys, leases_delete, sessions_unlease
+from scheduler.wire import LeaseCall
+from sessions_app.errors import Conflict, NotFound
+from sessions_app.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.services.settle import End, settle_locked
+from sessions_app.states import FINAL_STATUSES
+
+GONE = "the executor no longer has this run"
+
+
+def executor_check(name: str, incarnation: int) -> Executor:
+    """The executor of a call; a newer incarnation takes over, an older one is a `Conflict`."""
+    Executor.objects.filter(name=name, incarnation__lt=incarnation).update(
+        incarnation=incarnation, round=0
+    )
+    executor = Executor.objects.filter(name=name).first()
+    if executor is None:
+        raise NotFound(f"no executor {name}")
+    if executor.incarnation != incarnation:
+        raise _superseded(executor)
+    return executor
+
+
+def _superseded(executor: Executor) -> Conflict:
+    return Conflict(
+        f"a newer agent has taken over executor {executor.name}",
+        current_incarnation=executor.incarnation,
+    )
+
+
+class Heartbeat(NamedTuple):
+    """What was found on the way: the executor's leases, and whether any session waits."""
+
+    held: Sequence[HeldLease]
+    waiting: bool
+
+
+class _Heard(NamedTuple):
+    executor_id: int
+    holds: bool
+    waiting: bool
+
+
+# One statement, since this is what an idle server does most of the time.
+_HEARTBEAT = """
+    UPDATE scheduler_executor e
+    SET incarnation = %s, round = %s, last_seen_at = clock_timestamp(), driver = %s,
+        nodes = coalesce(%s::jsonb, nodes), max_sessions = %s
+    WHERE e.name = %s AND (e.incarnation < %s OR e.incarnation = %s AND (%s = 0 OR e.round <= %s))
+    RETURNING e.id, EXISTS (SELECT FROM scheduler_lease l WHERE l.executor_id = e.id),
+        EXISTS (SELECT FROM sessions_app_session s WHERE s.phase = 'waiting')
+"""
+
+
+def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
+    """Record that the executor lives, which renews its leases, and settle what it lost.
+
+    Raises `NotFound` for an unknown executor and `Conflict` for a superseded agent, and for a call
+    that a later one of the same agent has overtaken: what that agent knew then says nothing of the
+    leases that it got since, and it must not take the answer for a renewal.
+    """
+    with atomic_step("heartbeat"):
+        heard = _heard(name, call)
+        held = leases_of(heard.executor_id) if heard.holds else []
+        known = lease_keys(call.runs) if held else set()
+        missing = [each for each in held if (each.fencing_token, each.session_id.int) not in known]
+        if missing:
+            _reconcile(missing, database_now())
+    return Heartbeat(held, heard.waiting or bool(missing))
+
+
+def _heard(name: str, call: LeaseCall) -> _Heard:
+    said = call.nodes
+    nodes = None if said is None else json.dumps([node.model_dump() for node in said])
+    mine = (call.incarnation, call.round)
+    values = (*mine, call.driver, nodes, call.limits.max_sessions)
+    with connection.cursor() as cursor:
+        cursor.execute(_HEARTBEAT, [*values, name, call.incarnation, *mine, call.round])
+        row = cursor.fetchone()
+    if row is not None:
+        return _Heard._make(row)
+    executor = Executor.objects.filter(name=name).first()
+    if executor is None:
+        raise NotFound(f"no executor {name}")
+    if executor.incarnation == call.incarnation:
+        raise Conflict("a later lease call of this agent was served before this one")
+    raise _superseded(executor)
+
+
+def _reconcile(missing: Sequence[HeldLease], now: datetime) -> None:
+    """Runs that the executor does not have: not accepted ones go back free, the others ended."""
+    tokens = {lease.session_id: lease.fencing_token for lease in missing}
+    sessions = [
+        session
+        for session in lock_sessions(list(tokens), skip_locked=True)
+        if session.fencing_token == tokens[session.id] and session.status not in FINAL_STATUSES
+    ]
+    waiting = [session for session in sessions if session.accepted_at is None]
+    ended = [session for session in sessions if session.accepted_at is not None]
+    sessions_unlease(waiting, event="session.lease_returned", reason=GONE, counted=False, now=now)
+    settle_locked([(session, lost_end(session, GONE)) for session in ended], now=now)
+    leases_delete([session.id for session in sessions])
+
+
+def lost_end(session: LockedSession, message: str, **facts: object) -> End:
+    """The end of a run of which nobody can say more than that its executor lost it."""
+    return End(
+        Termination(lease_expired=True, node=session.node),
+        message=message,
+        avoid_executor=True,
+        facts=facts,
+    )
+
+
+def leases_sweep_orphans() -> int:
+    """Delete leases that no longer count; how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            # By session and token, so that a lease which is granted meanwhile is not the one.
+            "DELETE FROM scheduler_lease WHERE (session_id, fencing_token) IN ("
+            "SELECT l.session_id, l.fencing_token FROM scheduler_lease l "
+            "JOIN sessions_app_session s ON s.id = l.session_id "
+            "WHERE s.phase <> 'live' OR s.fencing_token IS DISTINCT FROM l.fencing_token)"
+        )
+        deleted: int = cursor.rowcount
+    return deleted

@@ -1,0 +1,163 @@
+"""Expiry: leases that nobody accepted, and runs whose executor fell silent."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from scheduler.services.executors import lost_end
+from scheduler.services.leases import leases_delete, sessions_unlease
+from sessions_app.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.services.settle import End, settle_locked
+from sessions_app.services.transitions import Change, Event, sessions_change
+from sessions_app.states import FINAL_STATUSES, Status
+
+BATCH = 500
+
+
+class Overdue(NamedTuple):
+    """A lease past one of its deadlines."""
+
+    session_id: UUID
+    fencing_token: int
+    deadline_passed: bool
+
+
+class ExpireResult(NamedTuple):
+    """How many sessions one sweep touched."""
+
+    returned: int
+    lost: int
+    settled: int
+
+
+def leases_expire() -> ExpireResult:
+    """One batch of each kind of expiry; run again while something was done."""
+    if not _anything_overdue():
+        return ExpireResult(0, 0, 0)
+    return ExpireResult(_expire_unaccepted(), _mark_lost(), _settle_unconfirmed())
+
+
+# The sub-select makes the clock one value, which an index can serve.
+_UNACCEPTED = """
+    SELECT session_id, fencing_token, false FROM scheduler_lease
+    WHERE NOT accepted
+        AND granted_at < (SELECT clock_timestamp()) - make_interval(secs => %s)
+    ORDER BY granted_at LIMIT %s
+"""
+_SILENT = """
+    SELECT l.session_id, l.fencing_token, false FROM scheduler_lease l
+    JOIN scheduler_executor e ON e.id = l.executor_id
+    WHERE l.accepted AND l.lost_at IS NULL
+        AND e.last_seen_at < clock_timestamp() - make_interval(secs => %s)
+    ORDER BY l.session_id LIMIT %s
+"""
+_UNCONFIRMED = """
+    SELECT l.session_id, l.fencing_token, coalesce(l.run_deadline < clock_timestamp(), false)
+    FROM scheduler_lease l JOIN scheduler_executor e ON e.id = l.executor_id
+    WHERE l.lost_at IS NOT NULL AND (
+        l.run_deadline < clock_timestamp()
+        OR coalesce(e.unconfirmed_after, %s) > 0 AND l.lost_at
+            < clock_timestamp() - make_interval(secs => coalesce(e.unconfirmed_after, %s)))
+    ORDER BY l.session_id LIMIT %s
+"""
+
+
+_ANYTHING = f"SELECT EXISTS ({_UNACCEPTED}) OR EXISTS ({_SILENT}) OR EXISTS ({_UNCONFIRMED})"
+
+
+def _anything_overdue() -> bool:
+    """One cheap statement for the usual sweep, which finds nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ANYTHING, [*_timeout(), 1, *_silence(), 1, *_patience(), 1])
+        row: tuple[bool] = cursor.fetchone()
+    return row[0]
+
+
+def _timeout() -> list[float]:
+    return [settings.REPRISE["acceptance_timeout"]]
+
+
+def _silence() -> list[float]:
+    return [settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"]]
+
+
+def _patience() -> list[float]:
+    return [settings.REPRISE["unconfirmed_after"]] * 2
+
+
+def _overdue(query: str, parameters: Sequence[float]) -> dict[UUID, Overdue]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, [*parameters, BATCH])
+        return {row[0]: Overdue._make(row) for row in cursor.fetchall()}
+
+
+def _locked(overdue: dict[UUID, Overdue]) -> list[LockedSession]:
+    """Those that still hold the lease in question, locked; busy ones are left to the next sweep."""
+    return [
+        session
+        for session in lock_sessions(list(overdue), skip_locked=True)
+        if session.fencing_token == overdue[session.id].fencing_token
+        and session.status not in FINAL_STATUSES
+    ]
+
+
+def _expire_unaccepted() -> int:
+    (timeout,) = _timeout()
+    with atomic_step("expire"):
+        overdue = _overdue(_UNACCEPTED, [timeout])
+        sessions = [s for s in _locked(overdue) if s.accepted_at is None] if overdue else []
+        reason = f"not accepted within {timeout:g} s"
+        sessions_unlease(
+            sessions, event="session.lease_expired", reason=reason, counted=True, now=database_now()
+        )
+        leases_delete([session.id for session in sessions])
+    return len(sessions)
+
+
+def _mark_lost() -> int:
+    (silence,) = _silence()
+    with atomic_step("expire"):
+        overdue = _overdue(_SILENT, [silence])
+        sessions = _locked(overdue) if overdue else []
+        now = database_now()
+        sessions_change([_lost(session, silence, now) for session in sessions], now=now)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE scheduler_lease SET lost_at = %s WHERE session_id = ANY(%s::uuid[])",
+                [now, [session.id for session in sessions]],
+            )
+    return len(sessions)
+
+
+def _lost(session: LockedSession, silence: float, now: datetime) -> Change:
+    text = f"executor {session.executor} has been silent for {silence:g} s"
+    expired = Event("session.lease_expired", {"reason": text})
+    if session.status is Status.TERMINATING:
+        return Change(session, {}, [expired])
+    values = {"status": Status.TERMINATING, "terminating_at": now, "status_message": text}
+    return Change(session, values, [Event("session.terminating", {"reason": "lost"}), expired])
+
+
+def _settle_unconfirmed() -> int:
+    with atomic_step("expire"):
+        overdue = _overdue(_UNCONFIRMED, _patience())
+        sessions = _locked(overdue) if overdue else []
+        settle_locked(
+            [(s, _unconfirmed(s, overdue[s.id].deadline_passed)) for s in sessions],
+            now=database_now(),
+        )
+        leases_delete([session.id for session in sessions])
+    return len(sessions)
+
+
+def _unconfirmed(session: LockedSession, deadline_passed: bool) -> End:
+    if deadline_passed:
+        return lost_end(session, "its executor is lost and its own deadline has passed")
+    end = lost_end(session, "its executor is lost; nobody confirmed its end", unfenced=True)
+    return replace(end, confirmed=False)

@@ -1,0 +1,162 @@
+"""What an executor is told about the sessions that it leases."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from scheduler.fit import Amounts, amounts, total
+from scheduler.wire import LeasedSession, LeasedSpec
+from sessions_app.bulk import array
+
+SHORT_SPEC = 8192
+"""Characters; a longer one is not kept."""
+
+
+# As text, which many sessions share; the rest of a specification may be large and is not read.
+_WISHES = """
+    SELECT s.id, c.resources::text, s.avoid_node, coalesce(f.executor, '')
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
+    WHERE s.id = ANY(%s::uuid[])
+"""
+_HELD = """
+    SELECT c.resources::text, count(*)
+    FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE l.executor_id = %s AND s.fencing_token = l.fencing_token AND s.phase = 'live'
+    GROUP BY c.resources
+"""
+
+
+class Held(NamedTuple):
+    """How many sessions an executor holds, and what they take together."""
+
+    sessions: int
+    amounts: Amounts
+
+
+class Wish(NamedTuple):
+    """What a session asks for, and the node that it avoids, if any.
+
+    `executor` is whose node that is: clusters name their nodes alike. Empty: not known.
+    """
+
+    amounts: Amounts
+    node: str
+    executor: str
+
+    def node_avoided_on(self, executor: str) -> str:
+        """The node that is avoided among those of an executor; "" for none."""
+        return self.node if self.executor in {"", executor} else ""
+
+
+def wishes_of(session_ids: Sequence[UUID]) -> dict[UUID, Wish]:
+    """What each session asks for."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WISHES, [array(session_ids)])
+        return {
+            session_id: Wish(_amounts(text), node, executor)
+            for session_id, text, node, executor in cursor.fetchall()
+        }
+
+
+def resources_held(executor_id: int) -> Held:
+    """What the leases of an executor that count hold."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [executor_id])
+        rows = [(_amounts(text), count) for text, count in cursor.fetchall()]
+    parts = [{name: value * count for name, value in each.items()} for each, count in rows]
+    return Held(sum(count for _, count in rows), total(parts))
+
+
+@lru_cache(maxsize=1024)
+def _amounts(resources: str) -> Amounts:
+    return amounts(json.loads(resources))
+
+
+class _Row(NamedTuple):
+    """A session with its names; the specification comes as JSON text."""
+
+    id: UUID
+    root_id: UUID
+    parent_id: UUID | None
+    attempt: int
+    job_set: str
+    name: str
+    project: str
+    queue: str
+    previous_cause: str | None
+    previous_exit_code: int | None
+    spec: str
+
+
+# A hundred sessions often share one text, and as text it is cheap to compare and to keep.
+_READ = """
+    SELECT s.id, s.root_id, s.parent_id, s.retry_count, s.job_set, s.name, d.name || '/' || p.name,
+        q.name, f.retry_cause, f.exit_code,
+        jsonb_build_object(
+            'image', c.image, 'command', c.command, 'environ', c.environ,
+            'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
+            'batch_timeout', c.batch_timeout,
+            'termination_grace_period', c.termination_grace_period, 'labels', c.labels,
+            'ports', c.ports, 'pod_spec', c.pod_spec)::text
+    FROM sessions_app_session s
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    JOIN sessions_app_project p ON p.id = s.project_id
+    JOIN sessions_app_domain d ON d.id = p.domain_id
+    JOIN sessions_app_queue q ON q.id = s.queue_id
+    LEFT JOIN sessions_app_session f ON f.id = s.parent_id
+    WHERE s.id = ANY(%s::uuid[])
+"""
+
+
+def leased_sessions(tokens: Mapping[UUID, int], avoided: Mapping[UUID, str]) -> list[LeasedSession]:
+    """The leases of these sessions in full, in the order of `tokens`; `avoided` are nodes."""
+    if not tokens:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [array(tokens)])
+        rows = {row[0]: _Row._make(row) for row in cursor.fetchall()}
+    return [_leased(rows[key], token, avoided.get(key, "")) for key, token in tokens.items()]
+
+
+def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
+    # Everything here comes from our own tables: checked when it was written.
+    short = len(row.spec) <= SHORT_SPEC
+    return LeasedSession.model_construct(
+        session_id=row.id,
+        fencing_token=token,
+        attempt=row.attempt,
+        project=row.project,
+        queue=row.queue,
+        environ=_environment(row),
+        avoid_node=avoid_node,
+        spec=(_short_spec if short else _spec)(row.name, row.spec),
+    )
+
+
+def _spec(name: str, text: str) -> LeasedSpec:
+    return LeasedSpec.model_construct(name=name, **json.loads(text))
+
+
+_short_spec = lru_cache(maxsize=256)(_spec)
+
+
+def _environment(row: _Row) -> dict[str, str]:
+    """The variables that tell an attempt who it is and what became of the one before."""
+    exit_code = row.previous_exit_code
+    return {
+        "REPRISE_SESSION_ID": str(row.id),
+        "REPRISE_ROOT_SESSION_ID": str(row.root_id),
+        "REPRISE_PARENT_SESSION_ID": str(row.parent_id) if row.parent_id else "",
+        "REPRISE_ATTEMPT": str(row.attempt),
+        "REPRISE_PREVIOUS_CAUSE": row.previous_cause or "",
+        "REPRISE_PREVIOUS_EXIT_CODE": "" if exit_code is None else str(exit_code),
+        "REPRISE_PROJECT": row.project,
+        "REPRISE_QUEUE": row.queue,
+        "REPRISE_JOB_SET": row.job_set,
+    }

@@ -1,0 +1,36 @@
+"""One lease call, whole, and the parts that a long poll repeats."""
+
+from django.conf import settings
+
+from scheduler.locks import leases_of
+from scheduler.models import Executor
+from scheduler.services.executors import executor_heartbeat
+from scheduler.services.leases import LeaseRound, lease_round, stops_for
+from scheduler.wire import LeaseAnswer, LeaseCall, Stop
+
+
+def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
+    """Heartbeat, stops and leases, answered at once."""
+    heard = executor_heartbeat(name, call)
+    stops = stops_for(heard.held, call.runs)
+    granted = lease_round(name, call.incarnation) if heard.waiting else LeaseRound([], 0)
+    return _answer(granted, stops)
+
+
+def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
+    """What there is for an executor now, and how many sessions did not fit."""
+    stops: list[Stop] = []
+    if call.runs:
+        executor_id = Executor.objects.values_list("pk", flat=True).get(name=name)
+        stops = stops_for(leases_of(executor_id), call.runs)
+    granted = lease_round(name, call.incarnation)
+    return _answer(granted, stops), granted.passed_over
+
+
+def _answer(granted: LeaseRound, stops: list[Stop]) -> LeaseAnswer:
+    return LeaseAnswer.model_construct(
+        leases=granted.leases,
+        stops=stops,
+        lease_ttl=settings.REPRISE["lease_ttl"],
+        lease_grace=settings.REPRISE["lease_grace"],
+    )

@@ -1,0 +1,33 @@
+"""Making an executor known, before its agent calls in for the first time."""
+
+import re
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from scheduler.models import Executor
+from sessions_app.errors import InvalidInput
+from sessions_app.locks import database_now
+from sessions_app.models import Project
+from sessions_app.models.tenants import LABEL_PATTERN
+from sessions_app.services.audit import AuditRow, audit_append
+
+
+@transaction.atomic
+def executor_ensure(*, name: str, projects: Sequence[Project], by: str) -> tuple[Executor, bool]:
+    """The executor of this name, which serves these projects among others; whether it is new.
+
+    One that is there and serves every project keeps doing so. Raises `InvalidInput` for a name
+    that cannot be part of an address.
+    """
+    if not re.fullmatch(LABEL_PATTERN, name):
+        raise InvalidInput({"name": [f"{name!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
+    executor, made = Executor.objects.get_or_create(name=name)
+    if made or executor.projects.exists():
+        executor.projects.add(*projects)
+    if made:
+        data = {"projects": [project.address for project in projects]}
+        audit_append(
+            [AuditRow(by, "executor.create", "executor", name, data=data)], now=database_now()
+        )
+    return executor, made

@@ -1,0 +1,57 @@
+"""Leases that an executor hands back."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from scheduler.services.executors import executor_check
+from scheduler.services.leases import leases_delete, sessions_unlease
+from scheduler.services.reports import APPLIED, BUSY, INVALID, STALE
+from scheduler.wire import Outcome, Return
+from sessions_app.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.models import Session
+
+
+def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
+    """Take back leases that were not accepted; one outcome each, in their order."""
+    executor_check(name, incarnation)
+    with atomic_step("return"):
+        ids = {item.session_id for item in returns}
+        locked = {s.id: s for s in lock_sessions(sorted(ids), skip_locked=True)}
+        existing = set(Session.objects.filter(pk__in=ids).values_list("pk", flat=True))
+        outcomes = [_judge(name, item, locked.get(item.session_id), existing) for item in returns]
+        now = database_now()
+        done: dict[str, list[LockedSession]] = {}
+        for item, outcome in zip(returns, outcomes, strict=True):
+            session = locked.pop(item.session_id, None)
+            if outcome.outcome == APPLIED and session is not None:
+                done.setdefault(item.reason or "no reason given", []).append(session)
+        for reason, sessions in done.items():
+            sessions_unlease(
+                sessions,
+                event="session.lease_returned",
+                reason=f"{name}: {reason}",
+                counted=True,
+                avoid=name,
+                now=now,
+            )
+        leases_delete([session.id for sessions in done.values() for session in sessions])
+    return outcomes
+
+
+def _judge(name: str, item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:
+    outcome, detail = APPLIED, ""
+    if session is None:
+        known = item.session_id in existing
+        outcome = BUSY if known else INVALID
+        detail = "its row is locked just now" if known else "there is no such session"
+    elif item.fencing_token != session.fencing_token or session.executor != name:
+        outcome, detail = STALE, "the lease is no longer the session's"
+    elif session.accepted_at is not None:
+        outcome, detail = INVALID, "the session was accepted: report its end instead"
+    return Outcome(
+        session_id=str(item.session_id),
+        fencing_token=item.fencing_token,
+        outcome=outcome,
+        detail=detail,
+    )

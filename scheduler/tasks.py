@@ -1,0 +1,19 @@
+"""Celery tasks of the scheduler: short steps, safe to run twice."""
+
+from celery import shared_task
+
+from scheduler.services.executors import leases_sweep_orphans
+from scheduler.services.expire import BATCH, leases_expire
+
+
+@shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
+def sweep_leases() -> None:
+    """Expire what is past its deadline."""
+    while max(leases_expire()) == BATCH:
+        pass
+
+
+@shared_task(name="scheduler.tasks.sweep_orphaned_leases", ignore_result=True)
+def sweep_orphaned_leases() -> int:
+    """Delete leases that no longer count, such as those of cancelled sessions; how many."""
+    return leases_sweep_orphans()

@@ -1,0 +1,209 @@
+"""What executors and the server say to each other; docs/wire.md is the text to it."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from retry.quantity import parse_resource
+from sessions_app.states import LIVE_STATUSES, Status
+
+MAX_REPORTS = 5000
+MAX_RUNS = 50_000
+
+
+def _amount(value: Any) -> Any:
+    parse_resource(value)
+    return value
+
+
+Text = Annotated[str, Field(max_length=65_536)]
+Token = Annotated[int, Field(ge=1, lt=2**63)]
+Amount = Annotated[str | int | float, BeforeValidator(_amount)]
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+REPORTED = frozenset(LIVE_STATUSES[1:]) | {Status.TERMINATED, Status.ERROR}
+
+
+class WireModel(BaseModel):
+    """Unknown keys are ignored, so that a newer agent can talk to an older server."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Call(WireModel):
+    """What every call carries."""
+
+    incarnation: Annotated[int, Field(ge=1, lt=2**63)]
+
+
+class Node(WireModel):
+    """One node of the executor's cluster; amounts are Kubernetes quantities."""
+
+    name: Annotated[str, Field(max_length=253)]
+    allocatable: dict[str, Amount] = {}
+    free: dict[str, Amount] = {}
+    labels: dict[str, str] = {}
+    taints: list[dict[str, Any]] = []
+
+
+class Run(WireModel):
+    """A lease that the executor holds."""
+
+    session_id: UUID
+    fencing_token: Token
+
+
+class Limits(WireModel):
+    """What the executor is willing to run at once."""
+
+    max_sessions: Annotated[int, Field(ge=0, le=100_000)] = 1
+
+
+class LeaseCall(Call):
+    """Heartbeat, renewal and wish for work."""
+
+    driver: Annotated[str, Field(max_length=32)] = ""
+    nodes: Annotated[list[Node], Field(max_length=20_000)] | None = []
+    """null: as this incarnation said before."""
+    limits: Limits = Limits()
+    runs: Annotated[list[Run], Field(max_length=MAX_RUNS)] = []
+    round: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Grows with each lease call of an incarnation; 0: this agent does not count."""
+    wait_s: Annotated[float, Field(ge=0, le=10)] = 0
+
+
+class ReportsCall(Call):
+    """A batch of reports; each is judged by itself, so that one bad one does not block the rest."""
+
+    reports: Annotated[list[Any], Field(max_length=MAX_REPORTS)]
+
+
+class Report(Run):
+    """One observation of one run."""
+
+    seq: Annotated[int, Field(ge=1, lt=2**31)]
+    status: Annotated[Status, BeforeValidator(_upper)]
+    at: float | None = None
+    node: Annotated[str, Field(max_length=253)] = ""
+    message: Text = ""
+    exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
+    termination: dict[str, Any] | None = None
+
+    @field_validator("status")
+    @classmethod
+    def _an_executor_says_only(cls, status: Status) -> Status:
+        if status not in REPORTED:
+            raise ValueError(f"must be one of {', '.join(sorted(REPORTED))}")
+        return status
+
+
+class Return(Run):
+    """A lease that the executor refuses."""
+
+    reason: Annotated[str, Field(max_length=1024)] = ""
+
+
+class ReturnCall(Call):
+    """Leases that go back."""
+
+    returns: Annotated[list[Return], Field(max_length=MAX_REPORTS)]
+
+
+class Chunk(Run):
+    """A piece of output; `data` is base64."""
+
+    offset: Annotated[int, Field(ge=0, lt=2**62)]
+    data: Annotated[bytes, Field(max_length=512 * 1024)]
+
+
+class LogsCall(Call):
+    """Output of runs."""
+
+    chunks: Annotated[list[Chunk], Field(max_length=64)]
+
+
+class LeasedSpec(WireModel):
+    """What is to run."""
+
+    name: str
+    image: str
+    command: list[str]
+    environ: dict[str, str]
+    resources: dict[str, Any]
+    mounts: list[dict[str, Any]]
+    cluster_size: int
+    batch_timeout: float | None
+    termination_grace_period: float
+    labels: dict[str, str]
+    ports: list[str]
+    pod_spec: dict[str, Any] | None
+
+
+class LeasedSession(WireModel):
+    """A lease, and all that the executor needs to know.
+
+    `avoid_node` is a node of this executor that is to run something else; "" for none.
+    """
+
+    session_id: UUID
+    fencing_token: int
+    attempt: int
+    project: str
+    queue: str
+    environ: dict[str, str]
+    avoid_node: str
+    spec: LeasedSpec
+
+
+class Stop(WireModel):
+    """A run that must end; seconds of grace between asking and killing."""
+
+    session_id: UUID
+    fencing_token: int
+    reason: str
+    grace_period: float
+
+
+class LeaseAnswer(WireModel):
+    """The answer to a lease call; both times in seconds."""
+
+    leases: list[LeasedSession]
+    stops: list[Stop]
+    lease_ttl: float
+    lease_grace: float
+
+
+class Outcome(WireModel):
+    """What became of one report or return."""
+
+    session_id: str | None
+    fencing_token: int | None
+    seq: int | None = None
+    outcome: str
+    detail: str = ""
+
+
+class OutcomesAnswer(WireModel):
+    """One outcome for each thing sent, in its order."""
+
+    outcomes: list[Outcome]
+
+
+class ChunkOutcome(WireModel):
+    """Where the log of a session stands now."""
+
+    session_id: UUID
+    next_offset: int
+    full: bool
+    outcome: str
+
+
+class LogsAnswer(WireModel):
+    """One outcome for each chunk, in its order."""
+
+    chunks: list[ChunkOutcome]

@@ -1,0 +1,54 @@
+"""What the pages of a decision and of its session tell of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+from django.urls import reverse
+
+from sessions_app.api.render import decision_json
+from sessions_app.grants import grants
+from sessions_app.models import RetryDecision, RetryPolicyRevision, Session
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRevision:
+    """A policy's revision that was looked at; `url` is empty if it is gone."""
+
+    name: str
+    number: int | None
+    url: str
+
+
+def decision_context(session: Session, decision: RetryDecision) -> dict[str, Any]:
+    """The decision as the API tells it, its revisions, and what it gave to the next attempt."""
+    return {
+        "decision": decision_json(session, decision),
+        "revisions": used_revisions(session, decision),
+        "granted": grants([session]).get(session.pk, ""),
+    }
+
+
+def used_revisions(session: Session, decision: RetryDecision) -> list[UsedRevision]:
+    """Of the policies that decided, in their order; takes one query, none without policies."""
+    used: dict[str, int | None] = decision.policy_revisions
+    names = [*(name for name in session.retry_policies if name in used)]
+    names += [name for name in used if name not in names]
+    urls = _urls(session, decision) if used else {}
+    return [UsedRevision(name, used[name], urls.get(name, "")) for name in names]
+
+
+def _urls(session: Session, decision: RetryDecision) -> dict[str, str]:
+    project = session.project
+    reach = Q(policy__domain=None, policy__project=None) | Q(policy__project=project)
+    reach |= Q(policy__domain=project.domain_id)
+    same = Q()
+    for name, number in decision.policy_revisions.items():
+        same |= Q(policy__name=name, revision=number)
+    # One of the same name that was made later is another policy.
+    found = RetryPolicyRevision.objects.filter(reach, same, created_at__lte=decision.decided_at)
+    page = "admin:sessions_app_retrypolicy_revision"
+    return {
+        name: reverse(page, args=[policy_id, number])
+        for name, policy_id, number in found.values_list("policy__name", "policy_id", "revision")
+    }

@@ -1,0 +1,148 @@
+"""Decisions after failures: what, when, why, and who pays."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from retry.durations import in_words
+from sessions_app.admin.base import (
+    ReadOnlyAdmin,
+    column,
+    coming,
+    past,
+    read_only,
+    session_link,
+    short,
+)
+from sessions_app.admin.decision_page import decision_context
+from sessions_app.admin.filters import CauseFilter, RetryStateFilter
+from sessions_app.api.filters import ids_beginning
+from sessions_app.models import RetryDecision
+
+
+class DecisionCauseFilter(CauseFilter):
+    """By the cause of the session that failed."""
+
+    prefix = "session__"
+
+
+class DecisionStateFilter(RetryStateFilter):
+    """By what became of the session that failed."""
+
+    prefix = "session__"
+
+
+@admin.register(RetryDecision)
+class RetryDecisionAdmin(ReadOnlyAdmin):
+    """One for each session that failed, the newest session first."""
+
+    list_display = (
+        "failed",
+        "project",
+        "verdict",
+        "reason",
+        "cause",
+        "payer",
+        "seconds",
+        "due",
+        "child",
+        "decided",
+    )
+    list_select_related = ("session__project__domain",)
+    list_filter = (
+        DecisionStateFilter,
+        DecisionCauseFilter,
+        ("session__project", AutocompleteSelectFilter),
+    )
+    search_fields = ("pk",)
+    search_help_text = "the beginning of the id of the session that failed"
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002  # Django's signature
+        queryset: QuerySet[Any],
+        search_term: str,
+    ) -> tuple[QuerySet[Any], bool]:
+        """Django's hook."""
+        text = search_term.strip()
+        if not text:
+            return queryset, False
+        ids = ids_beginning(text)
+        return (queryset.none() if ids is None else queryset.filter(pk__range=ids)), False
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
+    ) -> HttpResponse:
+        """Django's hook: a page to read, in place of a form."""
+        read_only(request, object_id)
+        found = self.get_object(request, str(object_id))
+        if found is None:
+            return self.missing(request, object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": found,
+            "title": f"Decision about {found.session.name or found.pk}",
+            "session": found.session,
+            **decision_context(found.session, found),
+            "now": timezone.now(),
+        }
+        return TemplateResponse(request, "admin/decision.html", context)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the session that failed."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("session__project__domain")
+
+    @column("failed session")
+    def failed(self, decision: RetryDecision) -> SafeString:
+        return short(decision.pk)
+
+    @column("project")
+    def project(self, decision: RetryDecision) -> str:
+        return decision.session.project.address
+
+    @column(
+        "state",
+        label={
+            "scheduled": "info",
+            "held": "warning",
+            "dispatched": "success",
+            "cancelled": "default",
+            "final": "danger",
+        },
+    )
+    def verdict(self, decision: RetryDecision) -> str:
+        return decision.state
+
+    @column("rule or budget")
+    def payer(self, decision: RetryDecision) -> str:
+        if not decision.paid_by:
+            return decision.rule or "-"
+        return f"{decision.paid_by}: {(decision.used or 0) + 1} of {decision.limit}"
+
+    @column("delay")
+    def seconds(self, decision: RetryDecision) -> str:
+        return "-" if decision.delay is None else in_words(decision.delay)
+
+    @column("due")
+    def due(self, decision: RetryDecision) -> str:
+        return coming(decision.due_at) if decision.state == "scheduled" else "-"
+
+    @column("next attempt")
+    def child(self, decision: RetryDecision) -> str:
+        return session_link(decision.next_session_id) or "-"
+
+    @column("decided")
+    def decided(self, decision: RetryDecision) -> str:
+        return past(decision.decided_at)

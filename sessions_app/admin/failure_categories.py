@@ -1,0 +1,142 @@
+"""Failure categories: operators' names for what went wrong, in the order they are tried."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from pydantic import ValidationError
+from unfold.widgets import UnfoldAdminIntegerFieldWidget
+
+from retry.categories import FailureCategory as CategoryDocument
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator, past
+from sessions_app.admin.yaml_text import YamlField, as_yaml, refusal
+from sessions_app.api.documents import yaml_value
+from sessions_app.api.parsing import checked
+from sessions_app.api.problems import field_errors
+from sessions_app.errors import InvalidInput
+from sessions_app.models import FailureCategory
+from sessions_app.services.categories import category_change, category_create, category_delete
+
+EXAMPLE = """\
+# One of these has to match. Within one, all that is given has to.
+- onTerminationMessage: {pattern: "CUDA error|NCCL"}
+- onExitCodes: {operator: In, values: [97]}
+  containerName: main
+"""
+FIELD = "matchers"
+
+
+class CategoryForm(OperatorForm):
+    """After `is_valid`, `document` is the category."""
+
+    position = forms.IntegerField(
+        required=False,
+        min_value=-(2**31),
+        max_value=2**31 - 1,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="the lowest is tried first, and the first that matches gives its name; empty: "
+        "a new one comes last",
+    )
+    matchers = YamlField(
+        rows=14,
+        help_text="A list of onConditions, onExitCodes, onTerminationMessage, onPodMessage, each "
+        "with a containerName if one container is meant. Comments are not kept.",
+    )
+
+    document: CategoryDocument
+
+    class Meta:
+        help_texts: ClassVar = {"name": "for onFailureCategory of rules, and for workloads to say"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial[FIELD] = _text(self.instance) if self.instance.pk else EXAMPLE
+
+    def clean(self) -> dict[str, Any] | None:
+        """Django's hook."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        name = self.instance.name if self.instance.pk else cleaned.get("name")
+        if FIELD in cleaned and name is not None:
+            self._read(name, cleaned[FIELD])
+        if cleaned.get("position") is None and self.instance.pk:
+            cleaned["position"] = self.instance.position
+        return cleaned
+
+    def _read(self, name: str, text: str) -> None:
+        try:
+            sent = checked({"name": name, FIELD: yaml_value(text.encode())})
+            self.document = CategoryDocument.model_validate(sent)
+        except InvalidInput as error:
+            self.add_error(FIELD, refusal(text, error.errors, inside=FIELD))
+        except ValidationError as error:
+            errors = field_errors(error)
+            if (told := errors.pop("name", None)) and "name" in self.fields:
+                self.add_error("name", told)
+            if errors:
+                self.add_error(FIELD, refusal(text, errors, inside=FIELD))
+        else:
+            self.cleaned_data[FIELD] = self.document.document()[FIELD]
+
+
+def _text(category: FailureCategory) -> str:
+    """The matchers with their keys in the order in which people write them."""
+    stored = {"name": category.name, FIELD: category.matchers}
+    return as_yaml(CategoryDocument.model_validate(stored).document()[FIELD])
+
+
+@admin.register(FailureCategory)
+class FailureCategoryAdmin(RecordAdmin):
+    """In their order; rules and workloads ask for the names, so that those stay."""
+
+    form = CategoryForm
+    list_display = ("name", "position", "known_by", "changed")
+    search_fields = ("name__startswith",)
+    ordering = ("position", "name")
+    fields = ("name", "position", "matchers")
+    fixed_fields = ("name",)
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
+        """By its own service."""
+        position, by = form.cleaned_data.get("position"), operator(request)
+        if record.pk is None:
+            record.pk = category_create(form.document, position=position, by=by).pk
+        else:
+            category_change(record.name, document=form.document, position=position, by=by)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook: rules that ask for it do not match any more."""
+        category_delete(obj.name, by=operator(request))
+
+    @column("known by")
+    def known_by(self, category: FailureCategory) -> str:
+        told = [_matcher(each) for each in category.matchers]
+        return " or ".join(told)[:200]
+
+    @column("changed", ordering="updated_at")
+    def changed(self, category: FailureCategory) -> str:
+        return past(category.updated_at)
+
+
+_WORDS = {
+    "onConditions": "condition",
+    "onExitCodes": "exit code",
+    "onTerminationMessage": "message",
+    "onPodMessage": "pod message",
+    "containerName": "container",
+}
+
+
+def _matcher(matcher: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{_WORDS[name]} {_shown(matcher[name])}" for name in _WORDS if name in matcher
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict) and "pattern" in value:
+        return f"/{value['pattern']}/"
+    if isinstance(value, dict):
+        among = "" if value["operator"] == "In" else "not "
+        return f"{among}{', '.join(str(code) for code in value['values'])}"
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,100 @@
+"""Filters of the lists of sessions: each with an index behind it, or looking at the newest only."""
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import DropdownFilter
+
+from retry.causes import RetryCause
+from sessions_app.models import Session
+from sessions_app.states import Phase, RetryState, Status, phase_of
+
+NEWEST = 100_000
+"""Sessions that are looked at where no index finds what a filter wants."""
+PROJECT = "project__id__exact"
+
+
+def newest_only(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
+    """The rows among the newest sessions; `key` leads from a row to the session's id."""
+    first: UUID | None = (
+        Session.objects.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1].first()
+    )
+    return rows if first is None else rows.filter(**{f"{key}__gt": first})
+
+
+class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
+    """Base: one of a few words, as a list to choose from."""
+
+    words: ClassVar[list[str]] = []
+    prefix: ClassVar[str] = ""
+    """From the listed row to its session."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Django's hook."""
+        return [(word, word.replace("_", " ")) for word in self.words]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Django's hook; what is no word of the list filters nothing."""
+        if self.value() not in self.words:
+            return queryset
+        word = str(self.value())
+        wanted = {f"{self.prefix}{name}": value for name, value in self.wanted(word).items()}
+        found = queryset.filter(**wanted)
+        in_project = any(name.endswith(PROJECT) for name in request.GET)
+        if self.indexed(word, in_project=in_project):
+            return found
+        return newest_only(found, f"{self.prefix}pk")
+
+    def wanted(self, word: str) -> dict[str, Any]:
+        """The conditions on a session that a word stands for."""
+        raise NotImplementedError
+
+    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002  # for the others
+        """Whether an index finds them; by default the one within a project."""
+        return in_project
+
+
+class StatusFilter(SessionFilter):
+    """Waiting and live statuses have indexes of their own, final ones in each project."""
+
+    title = "status"
+    parameter_name = "status"
+    words = [status.value for status in Status]
+
+    def wanted(self, word: str) -> dict[str, Any]:
+        """As the base says."""
+        return {"status": word, "phase": phase_of(Status(word)).value}
+
+    def indexed(self, word: str, *, in_project: bool) -> bool:
+        """As the base says."""
+        return in_project or phase_of(Status(word)) is not Phase.FINAL
+
+
+class CauseFilter(SessionFilter):
+    """Why it failed."""
+
+    title = "cause"
+    parameter_name = "retry_cause"
+    words = [cause.value for cause in RetryCause]
+
+    def wanted(self, word: str) -> dict[str, Any]:
+        """As the base says."""
+        return {"retry_cause": word, "phase": Phase.FINAL.value}
+
+
+class RetryStateFilter(SessionFilter):
+    """What becomes of it after its end."""
+
+    title = "retry state"
+    parameter_name = "retry_state"
+    words = [state.value for state in RetryState]
+
+    def wanted(self, word: str) -> dict[str, Any]:
+        """As the base says."""
+        return {"retry_state": word}
+
+    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002
+        """As the base says."""
+        return word == RetryState.HELD

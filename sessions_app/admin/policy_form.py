@@ -1,0 +1,227 @@
+"""The form of a scope's retry defaults, made from the policy itself."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from pydantic import ValidationError
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from retry.causes import FAILURE_CAUSES, PLATFORM_CAUSES
+from retry.merge import Merged, MergedBounds
+from retry.policy import BackoffStrategy, Bounds, InlinePolicy, JitterMode, error_texts
+
+LONGEST = 2_000
+BOUND = "bound_"
+SET = "set_"
+HELP = {
+    "max_retries": "how often a chain is retried after failures",
+    "max_preemption_retries": (
+        "how often after causes of the platform; empty: those spend max_retries, too"
+    ),
+    "retry_delay": "seconds",
+    "backoff": "whether the delay grows from retry to retry",
+    "backoff_multiplier": "by which an exponential delay grows",
+    "max_retry_delay": "seconds; empty: only the ceiling of 24 hours holds",
+    "jitter": "how delays are spread, so that not all come at once",
+    "jitter_ratio": "0 to 1: the part of the delay that is added at most",
+    "eligible_causes": "the causes that are retried at all",
+    "retry_on_exit_codes": "such as 75, 137; empty: every code but 0",
+    "no_retry_on_exit_codes": "these never, whatever the line above says",
+    "max_chain_duration": "seconds after its beginning; empty: no limit",
+    "emit_retry_events": "whether retries are told in the event stream",
+}
+BOUND_HELP = {
+    "max_retries": "the most that anybody below may ask for",
+    "max_preemption_retries": "likewise",
+    "max_chain_duration": "seconds; the longest that anybody below may ask for",
+    "min_retry_delay": "seconds; the shortest that anybody below may ask for",
+}
+_CHOICES = {
+    "backoff": [strategy.value for strategy in BackoffStrategy],
+    "jitter": [mode.value for mode in JitterMode],
+    "emit_retry_events": ["true", "false"],
+}
+_CODES = frozenset({"retry_on_exit_codes", "no_retry_on_exit_codes"})
+_NULLABLE = frozenset({"max_preemption_retries", "max_retry_delay", "max_chain_duration"})
+_BOUND_OF = {name: name for name in Bounds.model_fields} | {"retry_delay": "min_retry_delay"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One field of the policy as the page shows it."""
+
+    name: str
+    set_here: forms.BoundField | None
+    value: forms.BoundField
+    effective: str
+    layer: str
+    bound: str
+    help: str
+
+
+class DefaultsForm(forms.Form):
+    """A box for each field says whether this scope sets it; one that is empty is a null.
+
+    After `is_valid`, `policy` and `bounds` hold the values; what is wrong is said by the policy.
+    """
+
+    policy: InlinePolicy
+    bounds: Bounds
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in InlinePolicy.model_fields:
+            self.fields[SET + name] = forms.BooleanField(
+                required=False,
+                label=f"set {name} here",
+                widget=UnfoldBooleanWidget({"aria-label": f"set {name} here"}),
+            )
+            self.fields[name] = _field(name)
+        for name in Bounds.model_fields:
+            self.fields[BOUND + name] = _text(f"bound of {name}")
+
+    def clean(self) -> dict[str, Any]:
+        """Django's hook."""
+        cleaned = self.cleaned_data
+        policy = {
+            name: _raw(name, cleaned.get(name))
+            for name in InlinePolicy.model_fields
+            if cleaned.get(SET + name) and name in cleaned
+        }
+        for name in InlinePolicy.model_fields:
+            # Of a field that was set here, an empty box says that it is to be inherited again.
+            boxed = cleaned.get(SET + name) or self.initial.get(SET + name)
+            if cleaned.get(name) and not boxed:
+                self.add_error(name, "Tick the box beside it, or leave it empty to inherit.")
+        bounds = {
+            name: _number(cleaned[BOUND + name])
+            for name in Bounds.model_fields
+            if cleaned.get(BOUND + name)
+        }
+        self.policy = self._read(InlinePolicy, policy, "")
+        self.bounds = self._read(Bounds, bounds, BOUND)
+        return cleaned
+
+    def _read(self, kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
+        try:
+            return kind.model_validate(values)
+        except ValidationError as error:
+            for name, texts in error_texts(error).items():
+                self.add_error(prefix + name, [*texts])
+            return kind()
+
+    def policy_lines(self, merged: Merged, bounds: MergedBounds) -> Iterator[Line]:
+        """The fields of the policy, with what holds in the scope and who says so."""
+        values = merged.policy.model_dump(mode="json")
+        for name in InlinePolicy.model_fields:
+            yield Line(
+                name,
+                self[SET + name],
+                self[name],
+                shown(values[name], empty="any" if name == "retry_on_exit_codes" else "none"),
+                merged.source[name].value,
+                _bound_text(_BOUND_OF.get(name), bounds),
+                HELP[name],
+            )
+
+    def bound_lines(self, bounds: MergedBounds) -> Iterator[Line]:
+        """The bounds that the scope may set, with the strictest ones that hold in it."""
+        for name in Bounds.model_fields:
+            bound = getattr(bounds, name)
+            yield Line(
+                name,
+                None,
+                self[BOUND + name],
+                shown(bound.value) if bound else "none",
+                bound.layer.value if bound else "",
+                "",
+                BOUND_HELP[name],
+            )
+
+
+def initial(policy: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form shows of a stored row."""
+    found: dict[str, Any] = {SET + name: name in policy for name in InlinePolicy.model_fields}
+    found |= {
+        name: value if name == "eligible_causes" else shown(value, empty="")
+        for name, value in policy.items()
+    }
+    return found | {BOUND + name: shown(value) for name, value in bounds.items()}
+
+
+def shown(value: object, empty: str = "none") -> str:
+    """A value of a policy for people; `empty` stands for null and for no members."""
+    if value is None or value in ([], ""):
+        return empty
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _bound_text(name: str | None, bounds: MergedBounds) -> str:
+    bound = getattr(bounds, name) if name else None
+    if bound is None:
+        return ""
+    least = "at least" if name == "min_retry_delay" else "at most"
+    return f"{least} {shown(bound.value)} ({bound.layer.value})"
+
+
+def _field(name: str) -> forms.Field:
+    if name == "eligible_causes":
+        causes = sorted(cause.value for cause in FAILURE_CAUSES | PLATFORM_CAUSES)
+        return forms.MultipleChoiceField(
+            choices=[(cause, cause) for cause in causes],
+            required=False,
+            label=name,
+            widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        )
+    if name in _CHOICES:
+        return forms.ChoiceField(
+            choices=[("", "-"), *((value, value) for value in _CHOICES[name])],
+            required=False,
+            label=name,
+            widget=UnfoldAdminSelectWidget,
+        )
+    return _text(name)
+
+
+def _text(label: str) -> forms.CharField:
+    return forms.CharField(
+        required=False,
+        max_length=LONGEST,
+        label=label,
+        widget=UnfoldAdminTextInputWidget({"inputmode": "decimal", "aria-label": label}),
+    )
+
+
+def _number(text: str) -> object:
+    """A number as JSON would give it; text that is none stays text, for the policy to refuse."""
+    kinds: tuple[Callable[[str], object], ...] = (int, float)
+    for kind in kinds:
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _raw(name: str, value: Any) -> object:
+    """What a field of the form says, as the body of a REST call would."""
+    if name == "eligible_causes":
+        return value
+    if name in _CODES:
+        return [_number(code) for code in value.replace(",", " ").split()]
+    if name == "emit_retry_events":
+        return {"true": True, "false": False}.get(value, value)
+    if name in _CHOICES:
+        return value
+    return _number(value) if value or name not in _NULLABLE else None

@@ -1,0 +1,124 @@
+"""Queues, and closing them for a while."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from sessions_app.admin.base import OperatorForm, RecordAdmin, add_errors, column, operator
+from sessions_app.admin.policy_list import policies_offered
+from sessions_app.errors import InvalidInput
+from sessions_app.models import Queue, Session
+from sessions_app.services.policy_names import FIELD, policies_require
+from sessions_app.services.queues import queue_check, queue_save
+
+
+class QueueForm(OperatorForm):
+    """Checked by the service, so that each door refuses the same."""
+
+    retry_policies = forms.CharField(
+        required=False,
+        max_length=2_000,
+        widget=UnfoldAdminTextareaWidget({"rows": 4, "class": "yaml-text"}),
+        help_text="one name a line; their rules are asked in this order, before those that a "
+        "session adds",
+    )
+
+    refusals: ClassVar = {
+        "queue_name_unique": ("name", "The project has a queue of this name."),
+        "queue_factor_positive": ("priority_factor", "Must be greater than 0."),
+        # The service makes the new default queue the only one.
+        "queue_one_default": ("is_default", ""),
+    }
+
+    class Meta:
+        help_texts = {
+            "is_default": "takes what names no queue; the project's present one steps back",
+            "priority_factor": "lower is more important",
+            "cordoned": "a cordoned queue takes sessions, but none of them gets an executor",
+            "cordon_reason": "why, for whoever wonders what the sessions wait for",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial[FIELD] = "\n".join(self.instance.retry_policies)
+        if self.instance.pk:
+            field = self.fields[FIELD]
+            field.help_text = f"{field.help_text}; {policies_offered(self.instance.project)}"
+
+    def clean(self) -> dict[str, Any] | None:
+        """Django's hook."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        self._check_policies(cleaned)
+        try:
+            queue_check(
+                cordoned=bool(cleaned.get("cordoned")), reason=cleaned.get("cordon_reason") or ""
+            )
+        except InvalidInput as error:
+            add_errors(self, error)
+        return cleaned
+
+    def _check_policies(self, cleaned: dict[str, Any]) -> None:
+        project = self.instance.project if self.instance.pk else cleaned.get("project")
+        names = cleaned.get(FIELD, "").replace(",", " ").split()
+        cleaned[FIELD] = names
+        if project is not None:
+            try:
+                cleaned[FIELD] = policies_require(names, project=project)
+            except InvalidInput as error:
+                add_errors(self, error)
+
+
+@admin.register(Queue)
+class QueueAdmin(RecordAdmin):
+    """Where sessions wait; one can be deleted while no session ever waited in it."""
+
+    form = QueueForm
+    list_display = (
+        "name",
+        "project",
+        "is_default",
+        "priority_factor",
+        "policies",
+        "cordon",
+        "cordon_reason",
+    )
+    list_select_related = ("project__domain",)
+    list_filter = ("cordoned", ("project", AutocompleteSelectFilter))
+    search_fields = ("name__startswith", "project__name__startswith")
+    ordering = ("project__domain__name", "project__name", "name")
+    autocomplete_fields = ("project",)
+    fieldsets = (
+        (None, {"fields": ("project", "name", "is_default", "priority_factor")}),
+        ("Retries", {"fields": (FIELD,)}),
+        ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
+    )
+    fixed_fields = ("project", "name")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With all that its name is made of."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("project__domain")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Django's hook."""
+        if obj is None or obj.is_default:
+            return False
+        used = Session.objects.filter(queue=obj).exists()
+        return not used and super().has_delete_permission(request, obj)
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
+        """By its own service."""
+        queue_save(record, by=operator(request), fields=form.changed_data)
+
+    @column("retry policies")
+    def policies(self, queue: Queue) -> str:
+        return ", ".join(queue.retry_policies) or "-"
+
+    @column("state", label={"cordoned": "warning", "open": "success"})
+    def cordon(self, queue: Queue) -> str:
+        return "cordoned" if queue.cordoned else "open"

@@ -1,0 +1,379 @@
+"""Retry defaults, bounds and switches of the cluster, of domains and of projects."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from retry.decide import Mode
+from retry.merge import merge
+from sessions_app.admin import policy_form
+from sessions_app.admin.base import (
+    KnownOnly,
+    OperatorAdmin,
+    add_errors,
+    change_url,
+    column,
+    operator,
+    past,
+)
+from sessions_app.admin.policy_form import DefaultsForm
+from sessions_app.admin.policy_list import policies_offered
+from sessions_app.errors import InvalidInput
+from sessions_app.figures import Waiting, retries_waiting
+from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
+from sessions_app.models.tenants import NAME_LENGTH
+from sessions_app.retry_layers import bound_layers, policy_layers
+from sessions_app.retry_scopes import DEFAULT_GLOBAL_MAX_RETRIES, strictest
+from sessions_app.services.policy_names import policies_require
+from sessions_app.services.retry_config import (
+    SETTINGS,
+    ConfigScope,
+    retry_defaults_delete,
+    retry_defaults_put,
+    retry_settings_put,
+)
+
+MOST = 1_000_000
+CLUSTERS = SETTINGS[1:]
+_PLACES: dict[str, type[Any]] = {"domain": Domain, "project": Project}
+
+
+class ScopeAdmin(OperatorAdmin):
+    """Rows that belong to a scope; a page edits the scope, whether it has a row yet or not."""
+
+    list_select_related = ("domain", "project__domain")
+    search_fields = ("domain__name__startswith", "project__name__startswith")
+    ordering = ("domain__name", "project__domain__name", "project__name")
+    list_display_links = ("scope",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With all that its name is made of."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("domain", "project__domain")
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
+    ) -> HttpResponse:
+        """Django's hook, in place of its form."""
+        if object_id is not None:
+            row = self.get_object(request, object_id)
+            if row is None:
+                return self.missing(request, object_id)
+            return self.edit(request, ConfigScope(row.domain, row.project), row)
+        scope = self._asked(request)
+        if scope is None:
+            return self._choose(request)
+        row = self.model._default_manager.filter(**scope.key).first()  # noqa: SLF001
+        if row is not None and request.method != "POST":
+            return HttpResponseRedirect(change_url(self.opts.model_name, row.pk))
+        return self.edit(request, scope, row)
+
+    def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
+        """The page of one scope."""
+        raise NotImplementedError
+
+    def _asked(self, request: HttpRequest) -> ConfigScope | None:
+        """The scope that the address names; None: there is none such."""
+        for level, kind in _PLACES.items():
+            if key := request.GET.get(level):
+                try:
+                    found = kind.objects.filter(pk=key).first()
+                except (ValueError, OverflowError, ValidationError):
+                    found = None
+                return ConfigScope(**{level: found}) if found else None
+        return ConfigScope() if "cluster" in request.GET else None
+
+    def _choose(self, request: HttpRequest) -> HttpResponse:
+        if set(request.GET) & _PLACES.keys():
+            messages.error(request, "There is no such domain or project.")
+        form = forms.Form()
+        for level, kind in _PLACES.items():
+            widget = KnownOnly(self.opts.get_field(level), self.admin_site)
+            form.fields[level] = forms.ModelChoiceField(
+                kind.objects.none(),
+                required=False,
+                widget=widget,
+            )
+        return self.page(request, "scope_choose", None, form=form, media=self.media + form.media)
+
+    def page(
+        self, request: HttpRequest, name: str, scope: ConfigScope | None, **context: Any
+    ) -> HttpResponse:
+        """One of the templates of this file."""
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": f"{str(self.opts.verbose_name).capitalize()}: {scope.name}" if scope else
+            f"{str(self.opts.verbose_name).capitalize()}: of what?",
+            "scope": scope,
+            "list_url": reverse(f"admin:sessions_app_{self.opts.model_name}_changelist"),
+            "media": self.media,
+            "audit_url": self.audit_url(context["original"]) if context.get("original") else "",
+        }  # fmt: skip
+        return TemplateResponse(request, f"admin/{name}.html", {**shared, **context})
+
+    def done(self, request: HttpRequest, text: str) -> HttpResponse:
+        """Say what was done and go back to the list."""
+        messages.success(request, text)
+        return HttpResponseRedirect(
+            reverse(f"admin:sessions_app_{self.opts.model_name}_changelist")
+        )
+
+    @column("scope")
+    def scope(self, row: Any) -> str:
+        return ConfigScope(row.domain, row.project).name
+
+    @column("level", label={"cluster": "primary", "domain": "info", "project": "default"})
+    def level(self, row: Any) -> str:
+        if row.project_id is not None:
+            return "project"
+        return "cluster" if row.domain_id is None else "domain"
+
+    @column("changed", ordering="updated_at")
+    def changed(self, row: Any) -> str:
+        return past(row.updated_at)
+
+
+@admin.register(RetryDefaults)
+class RetryDefaultsAdmin(ScopeAdmin):
+    """What sessions inherit, and the most that they may ask for."""
+
+    list_display = ("scope", "level", "sets", "binds", "changed")
+    actions: Any = ()
+
+    def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
+        """Each field with its effective value, the layer of that and the bound on it."""
+        stored = policy_form.initial(row.policy, row.bounds) if row else {}
+        form = DefaultsForm(request.POST if request.method == "POST" else None, initial=stored)
+        if form.is_bound and form.is_valid() and self._put(request, scope, form):
+            return self.done(request, f"The retry defaults of {scope.name} are changed.")
+        bounds = bound_layers(scope.project, scope.domain)
+        merged = merge(policy_layers(scope.project, scope.domain))
+        return self.page(
+            request,
+            "retry_defaults",
+            scope,
+            form=form,
+            original=row,
+            policy=list(form.policy_lines(merged, bounds)),
+            bounds=list(form.bound_lines(bounds)),
+        )
+
+    def _put(self, request: HttpRequest, scope: ConfigScope, form: DefaultsForm) -> bool:
+        try:
+            retry_defaults_put(scope, policy=form.policy, bounds=form.bounds, by=operator(request))
+        except InvalidInput as error:
+            add_errors(form, error, "policy.")
+            return False
+        return True
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook: the scope inherits everything again."""
+        retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+        """Django's hook: one by one, by the service."""
+        return {}
+
+    @column("sets")
+    def sets(self, row: RetryDefaults) -> str:
+        told = {name: policy_form.shown(value) for name, value in row.policy.items()}
+        return ", ".join(f"{name} {value}" for name, value in told.items())[:120] or "-"
+
+    @column("bounds")
+    def binds(self, row: RetryDefaults) -> str:
+        told = {name: policy_form.shown(value) for name, value in row.bounds.items()}
+        return ", ".join(f"{name} {value}" for name, value in told.items()) or "-"
+
+
+def _limit(least: int, help_text: str) -> forms.IntegerField:
+    return forms.IntegerField(
+        min_value=least,
+        max_value=MOST,
+        required=False,
+        help_text=help_text,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
+
+class SwitchForm(forms.Form):
+    """The mode; of the cluster also the limits over all chains and the default policy."""
+
+    mode = forms.ChoiceField(
+        choices=[(mode.value, mode.value) for mode in Mode], widget=UnfoldAdminRadioSelectWidget
+    )
+    global_max_retries = _limit(
+        0, f"no chain is retried more often; empty: {DEFAULT_GLOBAL_MAX_RETRIES}"
+    )
+    default_policy = forms.CharField(
+        required=False,
+        max_length=NAME_LENGTH,
+        help_text="the policy of the cluster that new chains get whose queue and session name "
+        "none; empty: none",
+        widget=UnfoldAdminTextInputWidget,
+    )
+    retries_per_minute = _limit(
+        1,
+        "the most retries that begin in one minute; those over it are not lost but postponed, each "
+        "to a minute of its own; empty: no limit",
+    )
+    queue_retries_per_minute = _limit(1, "the same in each queue; empty: no limit")
+
+    def __init__(self, scope: ConfigScope, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if scope != ConfigScope():
+            for name in CLUSTERS:
+                del self.fields[name]
+        else:
+            policy = self.fields["default_policy"]
+            policy.help_text = f"{policy.help_text}; {policies_offered(None)}"
+
+    def clean_default_policy(self) -> str:
+        """Django's hook: told before the switch is asked about."""
+        name: str = self.cleaned_data["default_policy"]
+        if name:
+            try:
+                with transaction.atomic():
+                    policies_require([name], project=None, field="default_policy")
+            except InvalidInput as error:
+                raise forms.ValidationError(error.errors["default_policy"]) from None
+        return name
+
+    @property
+    def clusters(self) -> list[forms.BoundField]:
+        """The fields that only the cluster has."""
+        return [self[name] for name in CLUSTERS if name in self.fields]
+
+
+@admin.register(RetrySettings)
+class RetrySettingsAdmin(ScopeAdmin):
+    """The switches. Moving one is asked twice, because it holds or lets go what waits."""
+
+    list_display = (
+        "scope",
+        "level",
+        "switch",
+        "global_max_retries",
+        "default",
+        "per_minute",
+        "queue_per_minute",
+        "changed",
+    )
+    list_filter = ("mode",)
+    actions: Any = ()
+    meanings: ClassVar = {
+        Mode.ON: "Failed sessions are retried as their policies say.",
+        Mode.PAUSED: "Decisions are made, and every retry is held until the switch is on again.",
+        Mode.OFF: "Sessions that fail from now on end for good; retries that wait are held; "
+        "nobody can retry by hand.",
+    }
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Django's hook: to switch on is to change the mode, which is asked twice."""
+        return False
+
+    def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
+        """The switch, and before it moves what that does."""
+        now = Mode(row.mode) if row else Mode.ON
+        stored = {"mode": now.value} | {name: row and getattr(row, name) for name in CLUSTERS}
+        asked = request.POST if request.method == "POST" else None
+        form = SwitchForm(scope, asked, initial=stored)
+        domain = scope.project.domain if scope.project else scope.domain
+        context = {
+            "form": form,
+            "original": row,
+            "now": now.value,
+            "meanings": [(mode.value, text) for mode, text in self.meanings.items()],
+            "effective": strictest(project=scope.project, domain=domain).value,
+        }
+        if not form.is_bound or not form.is_valid():
+            return self.page(request, "retry_settings", scope, **context)
+        wanted = Mode(form.cleaned_data["mode"])
+        # The confirmation is good for the move that it was shown for.
+        move = f"{now.value} to {wanted.value}"
+        if wanted is not now and request.POST.get("confirmed") != move:
+            waiting = retries_waiting(project=scope.project, domain=scope.domain)
+            context |= {
+                "wanted": wanted.value,
+                "move": move,
+                "waiting": waiting,
+                "consequences": consequences(wanted, waiting),
+            }
+            return self.page(request, "retry_settings_confirm", scope, **context)
+        if not self._put(request, scope, form, wanted):
+            return self.page(request, "retry_settings", scope, **context)
+        return self.done(request, f"Retries of {scope.name} are {wanted.value}.")
+
+    def _put(self, request: HttpRequest, scope: ConfigScope, form: SwitchForm, mode: Mode) -> bool:
+        values: Any = {name: form.cleaned_data[name] for name in form.fields}
+        try:
+            retry_settings_put(scope, by=operator(request), **{**values, "mode": mode})
+        except InvalidInput as error:
+            add_errors(form, error)
+            return False
+        return True
+
+    @column("default policy")
+    def default(self, row: RetrySettings) -> str:
+        return row.default_policy or "-"
+
+    @column("a minute")
+    def per_minute(self, row: RetrySettings) -> int | str:
+        return row.retries_per_minute or "-"
+
+    @column("a queue and minute")
+    def queue_per_minute(self, row: RetrySettings) -> int | str:
+        return row.queue_retries_per_minute or "-"
+
+    @column("mode", label={"on": "success", "paused": "warning", "off": "danger"})
+    def switch(self, row: RetrySettings) -> str:
+        return row.mode
+
+
+def consequences(wanted: Mode, waiting: Waiting) -> list[str]:
+    """What moving the switch does to the retries that wait, in sentences."""
+    scheduled = f"{waiting.scheduled} scheduled {_noun(waiting.scheduled.value)}"
+    held = f"{waiting.held} held {_noun(waiting.held.value)}"
+    return [text.format(scheduled=scheduled, held=held) for text in _CONSEQUENCES[wanted]]
+
+
+_HOLDING = (
+    "{scheduled} will be held when the time comes; none is lost, and switching on brings it back.",
+    "{held} will stay held.",
+)
+_CONSEQUENCES = {
+    Mode.ON: (
+        "{held} may go on, at once if the time has come.",
+        "Those stay held that another switch, of a layer above or below, still holds.",
+        "{scheduled} will come when due.",
+    ),
+    Mode.PAUSED: (
+        *_HOLDING,
+        "Sessions that fail from now on get their decision, and wait likewise.",
+    ),
+    Mode.OFF: (
+        *_HOLDING,
+        "Sessions that fail from now on are not retried, also not after switching on again.",
+        "Retrying by hand is refused.",
+    ),
+}
+
+
+def _noun(number: int) -> str:
+    return "retry" if number == 1 else "retries"

@@ -1,0 +1,311 @@
+"""Named retry policies: written as YAML, with every revision and what it changed."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from sessions_app.admin.base import (
+    OperatorAdmin,
+    actor_of,
+    change_url,
+    column,
+    link,
+    operator,
+    past,
+)
+from sessions_app.admin.policy_document import EXAMPLE, PolicyForm
+from sessions_app.admin.policy_list import NAMED, LevelFilter, PolicyChangeList, StateFilter
+from sessions_app.admin.revisions import difference
+from sessions_app.admin.simulation import simulate_page
+from sessions_app.admin.yaml_text import as_yaml
+from sessions_app.api.policy_render import revision_json
+from sessions_app.authorization import Action
+from sessions_app.errors import Conflict, InvalidInput, NotFound
+from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
+from sessions_app.policy_selectors import policies_uses, reading_of
+from sessions_app.selectors import domain_get, project_get
+from sessions_app.services.policies import Applied, Deleted, policy_apply, policy_delete
+from sessions_app.services.retry_config import ConfigScope
+
+SHOWN = 50
+"""Revisions that the page of a policy lists."""
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(OperatorAdmin):
+    """A policy is its document; the rest of its page is what follows from that."""
+
+    list_display = ("name", "of", "state", "numbered", "rules", "used_by", "changed")
+    list_select_related = ("domain", "project__domain")
+    list_filter = (
+        StateFilter,
+        LevelFilter,
+        ("domain", AutocompleteSelectFilter),
+        ("project", AutocompleteSelectFilter),
+    )
+    search_fields = ("name__startswith",)
+    ordering = ("name", "pk")
+    list_before_template = "admin/policies_note.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With all that its name is made of."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("domain", "project__domain")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ARG002
+        """Django's hook."""
+        return PolicyChangeList
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+        """Django's hook: one by one, by the service."""
+        return {}
+
+    def get_urls(self) -> list[URLPattern]:
+        """With the pages of revisions and the one that simulates."""
+        view = self.admin_site.admin_view
+        own = [
+            path("simulate/", view(self.simulate_view), name="sessions_app_retrypolicy_simulate"),
+            path(
+                "<int:policy_id>/revisions/<int:number>/",
+                view(self.revision_view),
+                name="sessions_app_retrypolicy_revision",
+            ),
+        ]
+        found: list[URLPattern] = super().get_urls()
+        return [*own, *found]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
+    ) -> HttpResponse:
+        """Django's hook, in place of its form."""
+        policy = None if object_id is None else self.get_object(request, object_id)
+        if object_id is not None and policy is None:
+            return self.missing(request, object_id)
+        sent = request.POST if request.method == "POST" else None
+        form = PolicyForm(sent, initial=_initial(request, policy))
+        if form.is_bound and form.is_valid():
+            was = policy.revision if policy else None
+            made = _apply(request, form, policy)
+            if made is not None:
+                return _applied(request, made, was)
+        return self._page(request, policy, form)
+
+    def _page(
+        self, request: HttpRequest, policy: RetryPolicy | None, form: PolicyForm
+    ) -> HttpResponse:
+        if policy is None:
+            return self.page(request, "retry_policy", None, "Retry policy: a new one", form=form)
+        revisions = list(policy.revisions.order_by("-revision")[: SHOWN + 1])
+        return self.page(
+            request,
+            "retry_policy",
+            policy,
+            f"Retry policy: {policy}",
+            form=form,
+            current=revisions[0],
+            warnings=reading_of(revisions[0]).warnings,
+            revisions=revisions[:SHOWN],
+            older=revisions[SHOWN:],
+            places=_places(policy),
+        )
+
+    def revision_view(self, request: HttpRequest, policy_id: int, number: int) -> HttpResponse:
+        """What one revision said, and what it changed."""
+        policy = self.get_object(request, str(policy_id))
+        found = (
+            policy.revisions.filter(revision__in=(number - 1, number, number + 1)) if policy else ()
+        )
+        near = {revision.revision: revision for revision in found}
+        if policy is None or number not in near:
+            return self.missing(request, policy_id)
+        before = _text(near[number - 1]) if number - 1 in near else ""
+        text = _text(near[number])
+        return self.page(
+            request,
+            "retry_policy_revision",
+            policy,
+            f"Retry policy: {policy}, revision {number}",
+            revision=near[number],
+            warnings=reading_of(near[number]).warnings,
+            text=text,
+            difference=difference(before, text) if before else None,
+            earlier=near.get(number - 1),
+            later=near.get(number + 1),
+        )
+
+    def delete_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # Django's signature
+    ) -> HttpResponse:
+        """Django's hook: where the policy is named, or what deleting it does."""
+        policy = self.get_object(request, object_id)
+        if policy is None:
+            return self.missing(request, object_id)
+        if request.method == "POST":
+            return self._delete(request, policy)
+        title = f"Delete the retry policy {policy}?"
+        return self.page(request, "retry_policy_delete", policy, title, places=_places(policy))
+
+    def _delete(self, request: HttpRequest, policy: RetryPolicy) -> HttpResponse:
+        scope = ConfigScope(policy.domain, policy.project)
+        try:
+            outcome = policy_delete(policy.name, scope, by=operator(request))
+        except (Conflict, NotFound) as error:
+            messages.error(request, f"{error.title}: {error.detail}.")
+            return HttpResponseRedirect(request.get_full_path())
+        messages.success(request, _OUTCOMES[outcome].format(policy=policy))
+        return HttpResponseRedirect(reverse("admin:sessions_app_retrypolicy_changelist"))
+
+    def simulate_view(self, request: HttpRequest) -> HttpResponse:
+        """What a draft would have decided."""
+        asked = request.GET.get("policy", "")
+        policy = self.get_object(request, asked) if asked else None
+        draft = _text(_current(policy)) if policy else EXAMPLE
+        context = simulate_page(request, self.admin_site, draft, policy)
+        title = "Simulate: what would a policy have decided?"
+        return self.page(request, "simulate", None, title, based_on=policy, **context)
+
+    def page(
+        self,
+        request: HttpRequest,
+        name: str,
+        policy: RetryPolicy | None,
+        title: str,
+        **context: Any,
+    ) -> HttpResponse:
+        """One of the templates of this file."""
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": policy,
+            "title": title,
+            "list_url": reverse("admin:sessions_app_retrypolicy_changelist"),
+            "audit_url": self.audit_url(policy) if policy else "",
+            "media": self.media,
+            "now": timezone.now(),
+        }
+        return TemplateResponse(request, f"admin/{name}.html", {**shared, **context})
+
+    @column("scope")
+    def of(self, policy: RetryPolicy) -> str:
+        return policy.scope
+
+    @column("state", label={"in force": "success", "archived": "warning"})
+    def state(self, policy: RetryPolicy) -> str:
+        return "in force" if policy.archived_at is None else "archived"
+
+    @column("revision")
+    def numbered(self, policy: RetryPolicy) -> int:
+        return policy.revision
+
+    @column("rules")
+    def rules(self, policy: Any) -> int:
+        return int(policy.told.rules)
+
+    @column("used by")
+    def used_by(self, policy: Any) -> str:
+        places: list[str] = policy.told.places
+        more = len(places) - NAMED
+        return ", ".join(places[:NAMED]) + (f" and {more} more" if more > 0 else "") or "-"
+
+    @column("changed")
+    def changed(self, policy: Any) -> str:
+        return past(policy.told.revision.created_at)
+
+
+_OUTCOMES = {
+    Deleted.DELETED: "The retry policy {policy} is deleted.",
+    Deleted.ARCHIVED: "The retry policy {policy} is archived: unfinished chains name it still, and "
+    "it goes on deciding for them.",
+}
+
+
+def _current(policy: RetryPolicy) -> RetryPolicyRevision:
+    return policy.revisions.get(revision=policy.revision)
+
+
+def _text(revision: RetryPolicyRevision) -> str:
+    return as_yaml(revision_json(revision)["document"])
+
+
+def _initial(request: HttpRequest, policy: RetryPolicy | None) -> dict[str, Any]:
+    """The policy as it is, or one of its old revisions if the address names it; or the example."""
+    if policy is None:
+        return {"text": EXAMPLE}
+    asked = request.GET.get("revision", "")
+    old = None
+    if asked.isascii() and asked.isdigit() and len(asked) < 10:
+        old = policy.revisions.filter(revision=int(asked)).first()
+    return {"text": _text(old or _current(policy)), "revision": policy.revision}
+
+
+def _places(policy: RetryPolicy) -> list[SafeString]:
+    """Where a policy is named, as links."""
+    uses = policies_uses([policy], Queue.objects.all())[policy.pk]
+    queues = Queue.objects.filter(retry_policies__has_key=policy.name)
+    known = {str(queue): queue.pk for queue in queues.select_related("project__domain")}
+    places = [
+        link(change_url("queue", known[address]), f"queue {address}")
+        for address in uses.queues
+        if address in known
+    ]
+    if uses.default:
+        url = f"{reverse('admin:sessions_app_retrysettings_add')}?cluster=1"
+        places.insert(0, link(url, "the cluster's default policy"))
+    return places
+
+
+def _apply(request: HttpRequest, form: PolicyForm, policy: RetryPolicy | None) -> Applied | None:
+    """What was made, or None with the reason in the form."""
+    document = form.document
+    try:
+        if policy is None:
+            scope = _scope_told(request, document.metadata.domain, document.metadata.project)
+            return policy_apply(document, scope, by=operator(request), create=True)
+        if document.metadata.name != policy.name:
+            raise InvalidInput({"metadata.name": [f"must stay {policy.name!r}"]})
+        return policy_apply(
+            document,
+            ConfigScope(policy.domain, policy.project),
+            by=operator(request),
+            revision=form.cleaned_data["revision"],
+        )
+    except (InvalidInput, Conflict) as error:
+        if policy is not None:
+            policy.refresh_from_db()
+        form.refuse(error, policy.revision if policy else None)
+    return None
+
+
+def _scope_told(request: HttpRequest, domain: str | None, project: str | None) -> ConfigScope:
+    """The scope that a document names; `InvalidInput` with the field if there is none such."""
+    actor, action = actor_of(request), Action.POLICY_WRITE
+    try:
+        if project is not None:
+            return ConfigScope(project=project_get(actor, domain or "", project, action))
+        return ConfigScope(domain=domain_get(actor, domain, action)) if domain else ConfigScope()
+    except NotFound as error:
+        field = "metadata.domain" if project is None else "metadata.project"
+        raise InvalidInput({field: [error.detail]}) from None
+
+
+def _applied(request: HttpRequest, made: Applied, was: int | None) -> HttpResponse:
+    policy, number = made.policy, made.revision.revision
+    if number == was:
+        messages.info(request, f"Nothing is changed: this is what revision {number} says.")
+    else:
+        messages.success(request, f"Revision {number} of {policy} decides from now on.")
+    return HttpResponseRedirect(change_url("retrypolicy", policy.pk))

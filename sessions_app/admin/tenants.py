@@ -1,0 +1,166 @@
+"""Domains, projects, and who is a member of them."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, link, operator, past
+from sessions_app.models import Domain, Membership, Project
+from sessions_app.services.tenants import project_ensure
+
+
+def _list_url(kind: str, **query: object) -> str:
+    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    return f"{reverse(f'admin:sessions_app_{kind}_changelist')}?{asked}"
+
+
+def retry_links(**scope: int) -> SafeString:
+    """Links to the defaults and the switch of a domain or project."""
+    query = "&".join(f"{name}={key}" for name, key in scope.items())
+    pages = [
+        link(f"{reverse(f'admin:sessions_app_{kind}_add')}?{query}", text)
+        for kind, text in (("retrydefaults", "defaults"), ("retrysettings", "switch"))
+    ]
+    return format_html("{} · {}", *pages)
+
+
+@admin.register(Domain)
+class DomainAdmin(RecordAdmin):
+    """The outermost tenants; one can be deleted while it has no projects."""
+
+    list_display = ("name", "project_count", "retries", "created")
+    search_fields = ("name__startswith",)
+    ordering = ("name",)
+    fields = ("name", "projects_link", "retries", "created")
+    readonly_fields = ("projects_link", "retries", "created")
+    fixed_fields = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the number of projects, in the same query."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        counted: QuerySet[Any] = found.annotate(project_count=Count("projects"))
+        return counted
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Django's hook."""
+        if obj is None or obj.projects.exists():
+            return False
+        return bool(super().has_delete_permission(request, obj))
+
+    @column("projects", ordering="project_count")
+    def project_count(self, domain: Any) -> SafeString:
+        return link(_list_url("project", domain__id__exact=domain.pk), domain.project_count)
+
+    @column("projects")
+    def projects_link(self, domain: Any) -> SafeString | str:
+        return self.project_count(domain) if domain.pk else "-"
+
+    @column("retries")
+    def retries(self, domain: Domain) -> SafeString | str:
+        return retry_links(domain=domain.pk) if domain.pk else "-"
+
+    @column("created", ordering="created_at")
+    def created(self, domain: Domain) -> str:
+        return past(domain.created_at) if domain.pk else "-"
+
+
+class ProjectForm(OperatorForm):
+    """Its address is chosen once."""
+
+    refusals = {"project_name_unique": ("name", "The domain has a project of this name.")}
+
+
+@admin.register(Project)
+class ProjectAdmin(RecordAdmin):
+    """Never deleted: what ran in a project stays known."""
+
+    form = ProjectForm
+    list_display = ("address", "domain", "queues", "sessions", "retries", "created")
+    list_display_links = ("address",)
+    list_filter = (("domain", AutocompleteSelectFilter),)
+    list_select_related = ("domain",)
+    search_fields = ("name__startswith", "domain__name__startswith")
+    ordering = ("domain__name", "name")
+    autocomplete_fields = ("domain",)
+    fields = ("domain", "name", "queues", "sessions", "retries", "created")
+    readonly_fields = ("queues", "sessions", "retries", "created")
+    fixed_fields = ("domain", "name")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the domain: a project is shown by its address, also where it is chosen."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("domain")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Django's hook."""
+        return False
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
+        """With its default queue. Nothing of a project that exists can be changed here."""
+        if record.pk is None:
+            made, _ = project_ensure(
+                domain=record.domain.name, name=record.name, by=operator(request)
+            )
+            record.pk = made.pk
+
+    @column("project", ordering="name")
+    def address(self, project: Project) -> str:
+        return project.address
+
+    @column("queues")
+    def queues(self, project: Project) -> SafeString | str:
+        return link(_list_url("queue", project__id__exact=project.pk), "queues")
+
+    @column("sessions")
+    def sessions(self, project: Project) -> SafeString | str:
+        return link(_list_url("session", project__id__exact=project.pk), "sessions")
+
+    @column("retries")
+    def retries(self, project: Project) -> SafeString | str:
+        return retry_links(project=project.pk) if project.pk else "-"
+
+    @column("created", ordering="created_at")
+    def created(self, project: Project) -> str:
+        return past(project.created_at) if project.pk else "-"
+
+
+class MembershipForm(OperatorForm):
+    """A role in exactly one place."""
+
+    refusals: ClassVar = {
+        "membership_one_scope": ("project", "Choose a domain or a project, and not both."),
+        "membership_role_fits_scope": ("role", "Only a domain can have a domain admin."),
+        "membership_unique": ("user", "The user has a role there already: change that one."),
+    }
+
+    class Meta:
+        widgets = {"role": forms.Select}
+
+
+@admin.register(Membership)
+class MembershipAdmin(RecordAdmin):
+    """Who has which role where."""
+
+    form = MembershipForm
+    list_display = ("user", "role", "domain", "project")
+    list_select_related = ("user", "domain", "project__domain")
+    list_filter = ("role",)
+    search_fields = (
+        "user__username__startswith", "project__name__startswith", "domain__name__startswith"
+    )  # fmt: skip
+    ordering = ("user__username", "pk")
+    autocomplete_fields = ("user", "domain", "project")
+    fieldsets = ((None, {"fields": ("user", "role", "domain", "project")}),)
+    fixed_fields = ("user",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With all that its name is made of."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("user", "domain", "project__domain")

@@ -1,0 +1,109 @@
+"""API tokens: made here and shown once, revoked here."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
+from sessions_app.models import ApiToken
+from sessions_app.services.tokens import token_create, token_revoke
+
+
+class TokenForm(OperatorForm):
+    """A bearer, and what narrows the token."""
+
+    refusals: ClassVar = {
+        "token_one_bearer": ("user", "A token is for a user or for an executor: give one of them.")
+    }
+
+    class Meta:
+        help_texts = {
+            "name": "what it is for",
+            "executor_name": "a token for this executor's agent, good for nothing else",
+            "project": "the only project for which it is good",
+            "expires_at": "empty: never",
+        }
+
+    def clean(self) -> dict[str, Any] | None:
+        """Django's hook."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        expires_at = cleaned.get("expires_at")
+        if expires_at is not None and expires_at <= timezone.now():
+            self.add_error("expires_at", "This is past.")
+        if cleaned.get("executor_name") and (cleaned.get("project") or cleaned.get("read_only")):
+            raise forms.ValidationError("An executor's token cannot be narrowed.")
+        return cleaned
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(RecordAdmin):
+    """Never changed: one is revoked and another made."""
+
+    form = TokenForm
+    list_display = ("name", "prefix", "bearer", "project", "read_only", "expires", "used")
+    list_select_related = ("user", "project__domain")
+    search_fields = ("prefix__startswith", "name__startswith", "user__username__startswith")
+    list_filter = ("read_only",)
+    ordering = ("-pk",)
+    autocomplete_fields = ("user", "project")
+    fields = ("name", "user", "executor_name", "project", "read_only", "expires_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the bearer."""
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.select_related("user", "project__domain")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Django's hook."""
+        return False
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
+        """Make the token and show it, this once."""
+        secret = token_create(
+            name=record.name,
+            user=record.user,
+            executor_name=record.executor_name,
+            project=record.project,
+            read_only=record.read_only,
+            expires_at=record.expires_at,
+            by=operator(request),
+        )
+        record.pk = ApiToken.objects.values_list("pk", flat=True).order_by("-pk")[0]
+        show_once(request, secret)
+
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says."""
+        return "token", record.prefix
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook."""
+        token_revoke(prefix=obj.prefix, by=operator(request))
+
+    @column("bearer")
+    def bearer(self, token: ApiToken) -> str:
+        return token.user.username if token.user else f"executor {token.executor_name}"
+
+    @column("expires")
+    def expires(self, token: ApiToken) -> str:
+        if token.expires_at is None:
+            return "never"
+        return (
+            past(token.expires_at)
+            if token.expires_at < timezone.now()
+            else coming(token.expires_at)
+        )
+
+    @column("last used")
+    def used(self, token: ApiToken) -> str:
+        return past(token.last_used_at)
+
+
+def show_once(request: HttpRequest, secret: str) -> None:
+    """Show a new token; it is kept nowhere."""
+    text = "This is the token. It is shown only now: {}"
+    messages.success(request, format_html(text, format_html("<code>{}</code>", secret)))

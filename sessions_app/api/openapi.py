@@ -1,0 +1,80 @@
+"""The OpenAPI document: pydantic models as schemas, and problem details for every operation."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+from pydantic import BaseModel
+
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "errors"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+}
+_EVERYWHERE = {"400", "401", "403", "404", "406", "413", "415", "503"}
+_OF_WRITES = {"409"}
+_METHODS = {"get", "put", "patch", "post", "delete"}
+
+
+class RepriseSchema(AutoSchema):
+    """drf-spectacular's schema, with the tag taken from the first part of the path."""
+
+    def get_tags(self) -> list[str]:
+        parts = [part for part in self.path.split("/") if part and "{" not in part]
+        return [parts[2] if len(parts) > 2 else "reprise"]
+
+
+class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The one way to authenticate."""
+
+    target_class = "sessions_app.api.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:  # noqa: ARG002
+        return {"type": "http", "scheme": "bearer"}
+
+
+def query_parameters(model: type[BaseModel]) -> list[OpenApiParameter]:
+    """The fields of a pydantic model as query parameters."""
+    document = model.model_json_schema()
+    definitions = document.get("$defs", {})
+    return [
+        OpenApiParameter(name, _inlined(schema, definitions), OpenApiParameter.QUERY)
+        for name, schema in document["properties"].items()
+    ]
+
+
+_KEPT = {
+    *("type", "format", "enum", "pattern", "minLength", "maxLength"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+}
+
+
+def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    chosen = options[0]
+    if "$ref" in chosen:
+        chosen = definitions[chosen["$ref"].rsplit("/", 1)[1]]
+    return {key: value for key, value in chosen.items() if key in _KEPT}
+
+
+def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
+    """Say for every operation that its errors are problem details."""
+    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path in result["paths"].values():
+        for method in _METHODS & path.keys():
+            wanted = _EVERYWHERE | (_OF_WRITES if method != "get" else set())
+            for status in sorted(wanted - path[method]["responses"].keys()):
+                path[method]["responses"][status] = {"description": "Problem", "content": content}
+    return result

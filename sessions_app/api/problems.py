@@ -1,0 +1,167 @@
+"""Every error answer as an RFC 9457 problem detail."""
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, JsonResponse
+from pydantic import ValidationError
+from rest_framework.exceptions import APIException
+
+from sessions_app.errors import (
+    Conflict,
+    DomainError,
+    InvalidInput,
+    NotFound,
+    NotPermitted,
+    TooLarge,
+)
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+_STATUS_OF = {InvalidInput: 400, NotPermitted: 403, NotFound: 404, Conflict: 409, TooLarge: 413}
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    title: str | None = None,
+    errors: dict[str, list[str]] | None = None,
+    **extra: Any,
+) -> dict[str, Any]:
+    """The members of a problem detail; `errors` maps fields to what is wrong with them."""
+    return {
+        "type": "about:blank",
+        "title": title or HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "errors": errors or {},
+        **extra,
+    }
+
+
+def field_errors(error: ValidationError, prefix: str = "") -> dict[str, list[str]]:
+    """What pydantic found, by the path of each field, such as `retry_policy.max_retries`."""
+    found: dict[str, list[str]] = {}
+    for item in error.errors(include_url=False, include_input=False):
+        found.setdefault(_path(prefix, item["loc"]), []).append(_words(item))
+    return found
+
+
+def _path(prefix: str, location: tuple[int | str, ...]) -> str:
+    path = prefix
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part != "[key]":
+            path += f".{part}" if path else part
+    return path or "body"
+
+
+def _words(item: Any) -> str:
+    if item["type"] == "extra_forbidden":
+        return "is not a known field"
+    if item["type"] == "missing":
+        return "is required"
+    if item["type"] in {"model_type", "dict_type"}:
+        return "must be an object"
+    if item["type"] == "literal_error":
+        return f"must be {item['ctx']['expected']}"
+    return str(item["msg"]).removeprefix("Value error, ")
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse | None:  # noqa: ARG001
+    """DRF's hook: an exception as a problem; None lets Django answer with its 500 handler.
+
+    A problem is JSON, whatever renderer was chosen for the answer.
+    """
+    body, headers = _problem_of(error)
+    if body is None:
+        return None
+    return JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE, headers=headers)
+
+
+def problem_of(error: Exception) -> dict[str, Any]:
+    """The problem detail of a refusal that is only a part of an answer."""
+    body, _ = _problem_of(error)
+    if body is None:
+        raise error
+    return body
+
+
+_Problem = tuple[dict[str, Any], dict[str, str]]
+
+
+def _problem_of(error: Exception) -> _Problem | tuple[None, dict[str, str]]:
+    """The problem of an exception and the headers that go with it; None if it is a bug."""
+    for kind, render in _RENDERERS.items():
+        if isinstance(error, kind):
+            found: _Problem = render(error)
+            return found
+    return None, {}
+
+
+def _invalid(error: ValidationError) -> _Problem:
+    return _domain_problem(InvalidInput(field_errors(error)))
+
+
+def _refused_value(error: DataError) -> _Problem:
+    logger.warning("the database refused a value: %s", error)
+    return problem(400, "a value cannot be stored"), {}
+
+
+def _database_down(error: Exception) -> _Problem:
+    logger.error("the database does not answer: %s", error)
+    return problem(503, "the database does not answer; try again"), {"Retry-After": "1"}
+
+
+def _domain_problem(error: DomainError) -> _Problem:
+    extra = dict(error.extra) if isinstance(error, Conflict) else {}
+    named: Any = error.errors if isinstance(error, InvalidInput) else extra.pop("errors", None)
+    status = next(code for kind, code in _STATUS_OF.items() if isinstance(error, kind))
+    return problem(status, error.detail, title=error.title, errors=named, **extra), {}
+
+
+def _rest_problem(error: APIException) -> _Problem:
+    # DRF hangs these two on the exceptions that have them.
+    auth_header, wait = getattr(error, "auth_header", None), getattr(error, "wait", None)
+    headers = {}
+    if auth_header:
+        headers["WWW-Authenticate"] = auth_header
+    if wait:
+        headers["Retry-After"] = str(int(wait) + 1)
+    return problem(error.status_code, str(error.detail)), headers
+
+
+_RENDERERS: dict[Any, Any] = {
+    DomainError: _domain_problem,
+    ValidationError: _invalid,
+    Http404: lambda _: (problem(404, "there is nothing at this address"), {}),
+    PermissionDenied: lambda _: (problem(403, "not permitted"), {}),
+    DataError: _refused_value,
+    (OperationalError, InterfaceError): _database_down,
+    APIException: _rest_problem,
+}
+
+
+def _answer(status: int, detail: str) -> JsonResponse:
+    return JsonResponse(problem(status, detail), status=status, content_type=MEDIA_TYPE)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:  # noqa: ARG001
+    """Django's 400 handler for the API."""
+    return _answer(400, str(exception) or "the request cannot be read")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:  # noqa: ARG001
+    """Django's 404 handler for the API."""
+    return _answer(404, f"there is nothing at {request.path}")
+
+
+def server_error(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """Django's 500 handler: says nothing of the inside."""
+    return _answer(500, "an error on our side; it was logged")

@@ -1,0 +1,212 @@
+"""Records as the JSON of the contract."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from retry.decide import budgets, max_attempts
+from retry.durations import in_words
+from retry.explain import explain
+from retry.matching import NamedPolicy
+from retry.merge import bounded
+from retry.policy import InlinePolicy
+from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.retry_rules import applied, named_policies
+from sessions_app.retry_scopes import RetryScope, retry_scopes
+from sessions_app.selectors import chains_of
+from sessions_app.states import RetryState
+
+_WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
+
+
+def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
+    """Sessions without their specification, for lists; a few queries whatever their number."""
+    chains = chains_of(sessions)
+    projects = {session.project_id for session in sessions}
+    scopes = retry_scopes(projects)
+    named = named_policies((each.project_id, each.retry_policies) for each in sessions)
+    return [
+        _session(
+            session,
+            chains[session.root_id],
+            scopes[session.project_id],
+            applied(named[session.project_id], session.retry_policies),
+        )
+        for session in sessions
+    ]
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    """One session with all that is known of it."""
+    (body,) = sessions_json([session])
+    spec = session.spec
+    return {
+        **body,
+        "image": spec.image,
+        "command": spec.command,
+        "environ": spec.environ,
+        "resources": spec.resources,
+        "mounts": spec.mounts,
+        "ports": spec.ports,
+        "pod_spec": spec.pod_spec,
+        "labels": spec.labels,
+        "cluster_size": spec.cluster_size,
+        "batch_timeout": spec.batch_timeout,
+        "scheduling_timeout": spec.scheduling_timeout,
+        "termination_grace_period": spec.termination_grace_period,
+        "cancel_requested_at": session.root.cancel_requested_at,
+    }
+
+
+def _session(
+    session: Session, chain: list[UUID], scope: RetryScope, named: Sequence[NamedPolicy]
+) -> dict[str, Any]:
+    return {
+        "id": session.pk,
+        "name": session.name,
+        "project": session.project.address,
+        "queue": session.queue.name,
+        "job_set": session.job_set,
+        "creation_id": session.creation_id,
+        "session_type": session.session_type,
+        "priority": session.priority,
+        "owner": session.owner.username if session.owner else None,
+        "status": session.status,
+        "status_message": session.status_message,
+        "created_at": session.created_at,
+        "scheduled_at": session.scheduled_at,
+        "accepted_at": session.accepted_at,
+        "started_at": session.started_at,
+        "terminating_at": session.terminating_at,
+        "finished_at": session.finished_at,
+        "exit_code": session.exit_code,
+        "node": session.node or None,
+        "executor": session.executor or None,
+        "parent_session_id": session.parent_id,
+        "root_session_id": session.root_id,
+        "retry_count": session.retry_count,
+        "max_retries": session.max_retries,
+        "retry_policy": session.retry_policy,
+        "retry_policies": session.retry_policies,
+        "retry_cause": session.retry_cause or None,
+        "failure_category": session.failure_category or None,
+        "retry_counters": session.retry_counters,
+        "retry_chain": chain,
+        "retry_state": retry_state_json(session, scope, named),
+    }
+
+
+def decision_of(session: Session) -> RetryDecision | None:
+    """A session's decision, if it was read along with it and there is one."""
+    return getattr(session, "decision", None)
+
+
+def retry_state_json(
+    session: Session, scope: RetryScope, named: Sequence[NamedPolicy]
+) -> dict[str, Any]:
+    """What becomes of a session, in one object; `attempt` counts from 0.
+
+    `named` are the policies that apply to it, in order.
+    """
+    decision = decision_of(session)
+    frozen = InlinePolicy.model_construct(**session.retry_policy)
+    policy, _ = bounded(frozen, scope.bounds)
+    counters = session.retry_counters
+    return {
+        "state": session.retry_state,
+        "attempt": session.retry_count,
+        "max_attempts": max_attempts(session.retry_count, counters, policy, named, scope.settings),
+        "due_at": decision.due_at if decision and session.retry_state in _WAITING else None,
+        "next_session_id": decision.next_session_id if decision else None,
+        "reason": decision.reason if decision else None,
+        "rule": (decision.rule or None) if decision else None,
+        "budgets": budgets(counters, policy, named, scope.settings),
+    }
+
+
+def attempt_json(session: Session) -> dict[str, Any]:
+    """One attempt as a line of its chain; `attempt` counts from 0."""
+    decision = decision_of(session)
+    return {
+        "id": session.pk,
+        "attempt": session.retry_count,
+        "status": session.status,
+        "cause": session.retry_cause or None,
+        "failure_category": session.failure_category or None,
+        "exit_code": session.exit_code,
+        "node": session.node or None,
+        "executor": session.executor or None,
+        "created_at": session.created_at,
+        "scheduled_at": session.scheduled_at,
+        "started_at": session.started_at,
+        "finished_at": session.finished_at,
+        "retry_state": session.retry_state,
+        "decision": decision_line(decision) if decision else None,
+    }
+
+
+def decision_line(decision: RetryDecision) -> str:
+    """A decision in a line: what, when, why, and who pays."""
+    if decision.action != "retry":
+        line = f"no retry: {decision.reason}"
+        if decision.next_session_id:
+            return f"{line}; retried by hand"
+        if decision.state in {"scheduled", "held"}:
+            return f"{line}; {decision.requested_by} asked for one, which waits"
+        return line
+    paid = f"{decision.paid_by} {(decision.used or 0) + 1} of {decision.limit}"
+    line = f"retry after {in_words(decision.delay or 0)}: {decision.cause}, pays {paid}"
+    return line if decision.state in {"scheduled", "dispatched"} else f"{line} ({decision.state})"
+
+
+_DECISION_FIELDS = (
+    "action",
+    "reason",
+    "cause",
+    "used",
+    "limit",
+    "delay",
+    "due_at",
+    "state",
+    "next_session_id",
+    "decided_at",
+    "dispatched_at",
+    "termination",
+    "policy_revisions",
+    "resources",
+    "paced",
+    "trace",
+)
+
+
+def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
+    """The whole explanation, in data and in sentences."""
+    fields: dict[str, Any] = {name: getattr(decision, name) for name in _DECISION_FIELDS}
+    fields |= {
+        "session_id": session.pk,
+        "failure_category": session.failure_category or None,
+        "rule": decision.rule or None,
+        "paid_by": decision.paid_by or None,
+        "avoid_node": decision.avoid_node or None,
+        "avoid_executor": decision.avoid_executor or None,
+        "dispatched_by": decision.dispatched_by or None,
+        "requested_by": decision.requested_by or None,
+    }
+    told = explain({**fields, "retry_state": session.retry_state}, decision.trace)
+    return {**fields, "explanation": told}
+
+
+def event_json(event: SessionEvent) -> dict[str, Any]:
+    """One event of the contract."""
+    return {
+        "id": event.pk,
+        "seq": event.seq,
+        "type": event.type,
+        "session_id": event.session_id,
+        "root_session_id": event.root_id,
+        "project": event.project.address,
+        "job_set": event.job_set,
+        "attempt": event.attempt,
+        "time": event.time,
+        "data": event.data,
+    }

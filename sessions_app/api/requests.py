@@ -1,0 +1,209 @@
+"""What may be sent to create a session, checked field by field."""
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+)
+
+from retry.policy import InlinePolicy
+from retry.quantity import parse_resource
+from retry.rules import MAX_POLICIES
+from sessions_app.services.submit import Submission
+
+MAX_SECONDS = 10 * 365 * 86_400
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number of seconds")
+    if (isinstance(value, float) and not math.isfinite(value)) or not 0 <= value <= MAX_SECONDS:
+        raise ValueError(f"must be between 0 and {MAX_SECONDS} seconds")
+    return float(value)
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise ValueError("must be more than 0 seconds")
+    return value
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("must be letters, digits, '.', '_' and '-', with none of these at an end")
+    return value
+
+
+def _label(value: str) -> str:
+    if not _LABEL.fullmatch(value):
+        raise ValueError("must be an RFC 1123 label: lower-case letters, digits and '-'")
+    return value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _variable(value: str) -> str:
+    if not value or "=" in value or "\x00" in value:
+        raise ValueError("the name of a variable must not be empty or hold '=' or NUL")
+    return value
+
+
+def _quantity(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a Kubernetes quantity such as '500m' or '2Gi'")
+    parse_resource(value)
+    return str(value)
+
+
+def _resources(value: object) -> object:
+    # Checked here in one of its two forms, so that an error names the field and not the form.
+    if not isinstance(value, dict):
+        raise ValueError("must be an object of resource names and quantities")
+    nested = value.keys() & {"requests", "limits"}
+    if nested and value.keys() - nested:
+        raise ValueError("give either plain amounts, or 'requests' and 'limits', not both")
+    for group in (value[key] for key in nested) if nested else (value,):
+        if not isinstance(group, dict):
+            raise ValueError("'requests' and 'limits' must be objects")
+        for name, amount in group.items():
+            try:
+                _quantity(amount)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return value
+
+
+GracePeriod = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_seconds)]
+PositiveSeconds = Annotated[
+    float, Field(gt=0, le=MAX_SECONDS), BeforeValidator(_positive), BeforeValidator(_seconds)
+]
+Quantity = Annotated[str, BeforeValidator(_quantity)]
+Amounts = dict[Annotated[StrictStr, Field(min_length=1, max_length=128)], Quantity]
+Resources = Annotated[
+    Amounts | dict[Literal["requests", "limits"], Amounts], BeforeValidator(_resources)
+]
+Label = Annotated[StrictStr, Field(max_length=63), AfterValidator(_label)]
+Variable = Annotated[StrictStr, Field(max_length=256), AfterValidator(_variable)]
+
+
+class SessionCreate(BaseModel):
+    """The body of `POST /sessions/`. Everything but what is to run has a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Annotated[StrictStr, Field(max_length=127)] | None = None
+    """`domain/name`."""
+    queue: Annotated[StrictStr, Field(max_length=63)] | None = None
+    name: Annotated[StrictStr, Field(max_length=128)] = ""
+    job_set: Annotated[StrictStr, Field(max_length=128)] = ""
+    creation_id: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = None
+    session_type: Annotated[
+        Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
+    ] = "batch"
+    image: Annotated[StrictStr, Field(max_length=512)] = ""
+    pod_spec: dict[str, Any] | None = None
+    command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
+    """Behind `image` and `pod_spec`, either of which can do without it."""
+    environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
+    resources: Resources = {}
+    mounts: Annotated[list[dict[str, Any]], Field(max_length=256)] = []
+    ports: Annotated[list[Label], Field(max_length=64)] = []
+    labels: Annotated[
+        dict[Annotated[StrictStr, Field(min_length=1, max_length=317)], StrictStr],
+        Field(max_length=64),
+    ] = {}
+    cluster_size: Annotated[StrictInt, Field(ge=1, le=10_000)] = 1
+    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000)] = 0
+    batch_timeout: PositiveSeconds | None = None
+    scheduling_timeout: PositiveSeconds | None = None
+    termination_grace_period: GracePeriod = 30.0
+    retry_policy: InlinePolicy = InlinePolicy()
+    retry_policies: Annotated[
+        list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
+        Field(max_length=MAX_POLICIES),
+    ] = []
+    """Added to those of the queue."""
+
+    @field_validator("name")
+    @classmethod
+    def _one_line(cls, value: str) -> str:
+        if _CONTROL.search(value):
+            raise ValueError("must not hold control characters")
+        return value
+
+    @field_validator("job_set")
+    @classmethod
+    def _job_set(cls, value: str) -> str:
+        return _name(value) if value else value
+
+    @field_validator("creation_id")
+    @classmethod
+    def _creation_id(cls, value: str | None) -> str | None:
+        if value is not None and ":retry:" in value:
+            raise ValueError("must not hold ':retry:', which marks the ids of retries")
+        return value
+
+    @field_validator("command")
+    @classmethod
+    def _something_to_run(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        # One that is missing in `data` was given, and is wrong itself.
+        if not value and not info.data.get("image", "?") and not info.data.get("pod_spec", "?"):
+            raise ValueError("give a command, an image or a pod_spec")
+        return value
+
+    def submission(self) -> Submission:
+        """The request as the service takes it."""
+        return Submission(
+            name=self.name,
+            job_set=self.job_set,
+            creation_id=self.creation_id,
+            session_type=self.session_type,
+            priority=self.priority,
+            retry_policy=self.retry_policy,
+            retry_policies=tuple(self.retry_policies),
+            spec=self.model_dump(
+                include={
+                    "image",
+                    "command",
+                    "environ",
+                    "resources",
+                    "mounts",
+                    "ports",
+                    "labels",
+                    "pod_spec",
+                    "cluster_size",
+                    "batch_timeout",
+                    "scheduling_timeout",
+                    "termination_grace_period",
+                }
+            ),
+        )
+
+
+class SessionRetry(BaseModel):
+    """The body of `POST /sessions/{id}/retry/`, which may be empty."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    resources: Resources = {}
+    """Laid over those of the attempt before: an amount that is named replaces its own."""
+
+    def changes(self) -> dict[str, Any]:
+        """The resources as the service takes them."""
+        changes: dict[str, Any] = self.model_dump()["resources"]
+        return changes

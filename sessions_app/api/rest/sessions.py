@@ -1,0 +1,235 @@
+"""Sessions: create, list, look, cancel, retry."""
+
+from typing import ClassVar
+from uuid import UUID
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api import responses
+from sessions_app.api.filters import EventFilter, LogQuery, SessionFilter, query_of
+from sessions_app.api.openapi import query_parameters
+from sessions_app.api.paging import SessionCursor
+from sessions_app.api.render import (
+    attempt_json,
+    decision_json,
+    event_json,
+    session_json,
+    sessions_json,
+)
+from sessions_app.api.requests import SessionCreate, SessionRetry
+from sessions_app.api.views import RestView, body_of
+from sessions_app.authorization import Action
+from sessions_app.errors import InvalidInput
+from sessions_app.selectors import (
+    chain_attempts,
+    decision_get,
+    project_resolve,
+    queue_resolve,
+    session_events,
+    session_get,
+    sessions_visible,
+)
+from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.logs import log_read, log_tail_offset
+from sessions_app.services.manual_retry import session_retry
+from sessions_app.services.submit import Placed, session_submit
+
+
+class SessionsView(RestView):
+    """`/sessions/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_LIST, "POST": Action.SESSION_CREATE}
+
+    @extend_schema(
+        operation_id="sessions_list",
+        parameters=query_parameters(SessionFilter),
+        responses=responses.SessionPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List sessions, newest first."""
+        wanted = query_of(SessionFilter, request.query_params)
+        paginator = SessionCursor(wanted.ordering)
+        page = paginator.read(wanted.apply(sessions_visible(self.actor)), request)
+        return paginator.get_paginated_response(sessions_json(page))
+
+    @extend_schema(
+        operation_id="sessions_create",
+        request=SessionCreate,
+        responses={201: responses.Session, 200: responses.Session},
+    )
+    def post(self, request: Request) -> Response:
+        """Submit a session; the same `creation_id` with the same body finds it again (200)."""
+        asked = SessionCreate.model_validate(body_of(request))
+        project = project_resolve(self.actor, asked.project, self.required_action)
+        queue = queue_resolve(project, asked.queue)
+        assert self.actor.user is not None  # noqa: S101  # project_resolve refused executors
+        made = session_submit(Placed(project, queue, self.actor.user.pk, asked.submission()))
+        session = session_get(self.actor, made.session_id)
+        headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
+        status = 201 if made.created else 200
+        return Response(session_json(session), status=status, headers=headers)
+
+
+class SessionView(RestView):
+    """`/sessions/{id}/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(operation_id="sessions_get", responses=responses.Session)
+    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+        """One session, its place in the chain, and what comes next."""
+        return Response(session_json(session_get(self.actor, session_id, self.required_action)))
+
+
+class AttemptsView(RestView):
+    """`/sessions/{id}/attempts/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(
+        operation_id="sessions_attempts",
+        responses={(200, "application/json"): responses.attempts_schema()},
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+        """The whole chain of any of its members, oldest first."""
+        session = session_get(self.actor, session_id, self.required_action)
+        return Response([attempt_json(attempt) for attempt in chain_attempts(session)])
+
+
+class RetryDecisionView(RestView):
+    """`/sessions/{id}/retry-decision/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(operation_id="sessions_retry_decision", responses=responses.Decision)
+    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+        """Why a session was retried or not: the stored trace, in data and in words."""
+        session = session_get(self.actor, session_id, self.required_action)
+        return Response(decision_json(session, decision_get(session)))
+
+
+class EventsView(RestView):
+    """`/sessions/{id}/events/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(
+        operation_id="sessions_events",
+        parameters=[
+            *query_parameters(EventFilter),
+            OpenApiParameter("Last-Event-ID", int, OpenApiParameter.HEADER),
+        ],
+        responses={
+            (200, "application/json"): responses.EventPage,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """The log of a session in order, after `Last-Event-ID` or the event `after`."""
+        session = session_get(self.actor, session_id, self.required_action)
+        seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
+        # The query wins: a client that follows `next` may go on sending its header.
+        wanted = EventFilter.model_validate(seen | request.query_params.dict())
+        events = session_events(session).filter(pk__gt=wanted.after)
+        rows = list(events[: wanted.page_size + 1])
+        following = None
+        if len(rows) > wanted.page_size:
+            rows.pop()
+            query = f"?after={rows[-1].pk}&page_size={wanted.page_size}"
+            following = request.build_absolute_uri(request.path + query)
+        results = [event_json(row) for row in rows]
+        return Response({"next": following, "previous": None, "results": results})
+
+
+class PlainTextRenderer(BaseRenderer):
+    """Lets a client ask for `text/plain`; the view streams the bytes itself."""
+
+    media_type = "text/plain"
+    format = "txt"
+    charset = None
+
+    def render(self, data: object, *_args: object, **_kwargs: object) -> bytes:
+        """Errors only: they are JSON whatever was asked for."""
+        return JSONRenderer().render(data)
+
+
+class LogsView(RestView):
+    """`/sessions/{id}/logs/`. Behind the ASGI front, the front sends the log and follows it."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+    renderer_classes = [PlainTextRenderer, JSONRenderer]
+
+    @extend_schema(
+        operation_id="sessions_logs",
+        parameters=query_parameters(LogQuery),
+        responses={
+            (200, "text/plain"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
+        """What the session wrote; kept after its pod or process is gone."""
+        session = session_get(self.actor, session_id, self.required_action)
+        wanted = query_of(LogQuery, request.query_params)
+        start = log_start(session.pk, wanted)
+        # The front asks with a HEAD and sends the body itself: a slow reader holds no thread there.
+        body = () if request.method == "HEAD" else log_read(session.pk, start)
+        response = StreamingHttpResponse(body, content_type="text/plain; charset=utf-8")
+        response["X-Reprise-Log-Offset"] = str(start)
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def log_start(session_id: UUID, wanted: LogQuery) -> int:
+    """The byte from which a log is wanted."""
+    if wanted.tail is not None:
+        return log_tail_offset(session_id, wanted.tail)
+    return wanted.offset or 0
+
+
+class CancelView(RestView):
+    """`/sessions/{id}/cancel/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_CANCEL}
+
+    @extend_schema(operation_id="sessions_cancel", request=None, responses=responses.Session)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
+        refuse_body(request)
+        session = session_get(self.actor, session_id, self.required_action)
+        chain_cancel(session.root_id, by=self.actor.name)
+        return Response(session_json(session_get(self.actor, session_id)))
+
+
+class RetryView(RestView):
+    """`/sessions/{id}/retry/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_RETRY}
+
+    @extend_schema(
+        operation_id="sessions_retry", request=SessionRetry, responses={201: responses.Session}
+    )
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Retry by hand, at once, on nobody's budget; the answer is the new attempt.
+
+        It gets the resources of the attempt before, with those that are given in their place.
+        """
+        asked = SessionRetry.model_validate(body_of(request))
+        session = session_get(self.actor, session_id, self.required_action)
+        child_id = session_retry(
+            session.pk, session.root_id, by=self.actor.name, resources=asked.changes()
+        )
+        child = session_json(session_get(self.actor, child_id))
+        location = request.build_absolute_uri(f"../../{child_id}/")
+        return Response(child, status=201, headers={"Location": location})
+
+
+def refuse_body(request: Request) -> None:
+    """These calls take no fields: one that was sent was meant for something."""
+    unknown = body_of(request)
+    if unknown:
+        raise InvalidInput({name: ["is not a known field"] for name in unknown})

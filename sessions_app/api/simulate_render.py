@@ -1,0 +1,89 @@
+"""The answer of a simulation as JSON text, sent while it is made: none of it is ever whole."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from retry.simulate import Attempt, Outcome
+
+PIECE = 64 * 1024
+"""Characters sent at once, or a little more."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def simulation_text(
+    simulated: Iterable[Attempt | Outcome], summary: Callable[[], dict[str, Any]], *, chains: bool
+) -> Iterator[bytes]:
+    """`{"chains": [...], "summary": {...}}`; `summary` is asked when the last chain is done.
+
+    Without `chains` the list of them is empty and only the sums are told.
+    """
+    pieces: list[str] = []
+    size = 0
+    for text in _answer(simulated, summary, chains):
+        pieces.append(text)
+        size += len(text)
+        if size >= PIECE:
+            yield "".join(pieces).encode()
+            pieces.clear()
+            size = 0
+    yield "".join(pieces).encode()
+
+
+def _answer(
+    simulated: Iterable[Attempt | Outcome], summary: Callable[[], dict[str, Any]], chains: bool
+) -> Iterator[str]:
+    yield '{"chains":['
+    if chains:
+        yield from _chains(simulated)
+    else:
+        for _ in simulated:
+            pass
+    yield f'],"summary":{_encode(summary())}}}'
+
+
+def _chains(simulated: Iterable[Attempt | Outcome]) -> Iterator[str]:
+    comma, inside = "", False
+    for each in simulated:
+        if not inside:
+            yield f'{comma}{{"attempts":['
+        if isinstance(each, Outcome):
+            yield f'],"outcome":"{each.name}"}}'
+            comma, inside = ",", False
+        else:
+            yield f"{',' if inside else ''}{_encode(_attempt_json(each))}"
+            inside = True
+
+
+def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+    decision = attempt.decision
+    if decision is None:
+        return {"attempt": attempt.number, "session_id": attempt.session_id, **_SUCCEEDED}
+    return {
+        "attempt": attempt.number,
+        "session_id": attempt.session_id,
+        "cause": decision.cause.value,
+        "failure_category": decision.failure_category or None,
+        "action": decision.action,
+        "reason": decision.reason,
+        "rule": decision.rule,
+        "paid_by": decision.paid_by,
+        "used": decision.used,
+        "limit": decision.limit,
+        "delay": decision.delay,
+        "avoid_node": decision.avoid_node or None,
+        "resources": decision.resources,
+        "trace": decision.trace,
+    }
+
+
+_SUCCEEDED: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            *("cause", "failure_category", "action", "reason", "rule", "paid_by", "used"),
+            *("limit", "delay", "avoid_node", "resources"),
+        )
+    ),
+    "trace": [],
+}

@@ -1,0 +1,54 @@
+"""`/api/v2/`: the records."""
+
+from django.urls import URLPattern, path
+
+from sessions_app.api.rest import (
+    bulk,
+    bulk_actions,
+    categories,
+    policies,
+    queues,
+    retry_config,
+    sessions,
+    simulate,
+    whoami,
+)
+
+
+def _scoped(prefix: str, view: type[retry_config.ScopeView]) -> list[URLPattern]:
+    """One view under the cluster, under a domain and under a project."""
+    forms = {
+        "cluster": "cluster/",
+        "domain": "domains/<str:domain>/",
+        "project": "projects/<str:domain>/<str:project>/",
+    }
+    return [path(f"{prefix}/{form}", view.at(level).as_view()) for level, form in forms.items()]
+
+
+_QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
+urlpatterns = [
+    path("whoami/", whoami.WhoAmIView.as_view()),
+    path("sessions/", sessions.SessionsView.as_view()),
+    path("sessions/bulk/", bulk.SessionsBulkView.as_view()),
+    path("sessions/bulk-cancel/", bulk_actions.BulkCancelView.as_view()),
+    path("sessions/bulk-retry/", bulk_actions.BulkRetryView.as_view()),
+    path("sessions/<uuid:session_id>/", sessions.SessionView.as_view()),
+    path("sessions/<uuid:session_id>/attempts/", sessions.AttemptsView.as_view()),
+    path("sessions/<uuid:session_id>/events/", sessions.EventsView.as_view()),
+    path("sessions/<uuid:session_id>/logs/", sessions.LogsView.as_view()),
+    path("sessions/<uuid:session_id>/retry-decision/", sessions.RetryDecisionView.as_view()),
+    path("sessions/<uuid:session_id>/cancel/", sessions.CancelView.as_view()),
+    path("sessions/<uuid:session_id>/retry/", sessions.RetryView.as_view()),
+    *_scoped("retry-defaults", retry_config.DefaultsView),
+    *_scoped("retry-settings", retry_config.SettingsView),
+    path("retry-policies/", policies.PoliciesView.as_view()),
+    path("retry-policies/simulate/", simulate.SimulateView.as_view()),
+    path("retry-policies/<str:name>/", policies.PolicyView.as_view()),
+    path("retry-policies/<str:name>/revisions/", policies.RevisionsView.as_view()),
+    path("failure-categories/", categories.CategoriesView.as_view()),
+    path("failure-categories/<str:name>/", categories.CategoryView.as_view()),
+    path("queues/", queues.QueuesView.as_view()),
+    path(_QUEUE, queues.QueueView.as_view()),
+    path(f"{_QUEUE}cordon/", queues.CordonView.as_view()),
+    path(f"{_QUEUE}uncordon/", queues.UncordonView.as_view()),
+]

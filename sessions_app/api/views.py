@@ -1,0 +1,60 @@
+"""The base of every REST view: which action of the authorization table each method is."""
+
+from typing import Any, ClassVar
+
+from django.http import Http404
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from sessions_app.authorization import Action, Actor
+
+
+class LengthRequired(APIException):
+    """The body came in chunks, to a server that does not put them together."""
+
+    status_code = 411
+    default_detail = "send the body with its Content-Length, not in chunks"
+    default_code = "length_required"
+
+
+class RestView(APIView):
+    """A view that declares its actions; a method without one is a 405.
+
+    `actions` maps an HTTP method to the action that it asks for; the view's code passes it to
+    `authorize` with the thing in question. `body_limit` overrides the usual limit in bytes.
+    """
+
+    actions: ClassVar[dict[str, Action]] = {}
+    body_limit: ClassVar[int | None] = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """DRF's hook before the method.
+
+        No name holds a NUL, and the database would choke on it. A body of unknown length would be
+        taken for an empty one.
+        """
+        super().initial(request, *args, **kwargs)
+        if any("\x00" in str(part) for part in kwargs.values()):
+            raise Http404
+        if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):
+            raise LengthRequired
+
+    @property
+    def required_action(self) -> Action:
+        """The action that the present request asks for."""
+        method = str(self.request.method)
+        return self.actions["GET" if method == "HEAD" else method]
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks."""
+        actor: Any = self.request.user
+        assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
+        return actor
+
+
+def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent; an empty one for an empty body."""
+    data: Any = request.data
+    return data if isinstance(data, dict) else {}

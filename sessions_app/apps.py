@@ -1,0 +1,10 @@
+"""Django application of the records and their doors."""
+
+from django.apps import AppConfig
+
+
+class SessionsAppConfig(AppConfig):
+    """The records: tenants, queues, sessions, events, decisions."""
+
+    name = "sessions_app"
+    verbose_name = "Sessions"

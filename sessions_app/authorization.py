@@ -1,0 +1,236 @@
+"""Who may do what: one table that every door goes through.
+
+What one may not see does not exist (`NotFound`); what one may see but not do is `NotPermitted`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+
+from sessions_app.errors import NotFound, NotPermitted
+from sessions_app.models import Domain, Membership, Project
+from sessions_app.models.tenants import Role
+
+EXECUTORS_ONLY = "an executor's token is good for the executors' calls only"
+RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.MAINTAINER: 3, Role.DOMAIN_ADMIN: 4}
+
+
+class Scope(StrEnum):
+    """What an action is about."""
+
+    SELF = "self"
+    PROJECT = "project"
+    DOMAIN = "domain"
+    CLUSTER = "cluster"
+    ANYWHERE = "anywhere"
+    """A project, a domain or the cluster: whichever the thing belongs to."""
+    EXECUTOR = "executor"
+
+
+class Action(StrEnum):
+    """Everything that somebody can ask for."""
+
+    WHOAMI = "whoami"
+    SESSION_LIST = "session.list"
+    SESSION_READ = "session.read"
+    SESSION_CREATE = "session.create"
+    SESSION_CANCEL = "session.cancel"
+    SESSION_RETRY = "session.retry"
+    PROJECT_DEFAULTS_READ = "retry_defaults.project.read"
+    PROJECT_DEFAULTS_WRITE = "retry_defaults.project.write"
+    DOMAIN_DEFAULTS_READ = "retry_defaults.domain.read"
+    DOMAIN_DEFAULTS_WRITE = "retry_defaults.domain.write"
+    CLUSTER_DEFAULTS_READ = "retry_defaults.cluster.read"
+    CLUSTER_DEFAULTS_WRITE = "retry_defaults.cluster.write"
+    POLICY_READ = "retry_policy.read"
+    POLICY_WRITE = "retry_policy.write"
+    POLICY_SIMULATE = "retry_policy.simulate"
+    CATEGORY_READ = "failure_category.read"
+    CATEGORY_WRITE = "failure_category.write"
+    QUEUE_LIST = "queue.list"
+    QUEUE_READ = "queue.read"
+    QUEUE_WRITE = "queue.write"
+    EXECUTOR_WIRE = "executor.wire"
+    ADMIN_USE = "admin.use"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The least role for an action; `own` is the least role where the thing is the actor's own."""
+
+    scope: Scope
+    role: Role | None = None
+    """None: anybody with a valid token, or for the cluster and executors what the scope says."""
+    own: Role | None = None
+    write: bool = True
+
+
+RULES = {
+    Action.WHOAMI: Rule(Scope.SELF, write=False),
+    Action.SESSION_LIST: Rule(Scope.SELF, write=False),
+    Action.SESSION_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.SESSION_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
+    Action.SESSION_CANCEL: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
+    Action.SESSION_RETRY: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
+    Action.PROJECT_DEFAULTS_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.PROJECT_DEFAULTS_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
+    Action.DOMAIN_DEFAULTS_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
+    Action.DOMAIN_DEFAULTS_WRITE: Rule(Scope.DOMAIN, Role.DOMAIN_ADMIN),
+    Action.CLUSTER_DEFAULTS_READ: Rule(Scope.SELF, write=False),
+    Action.CLUSTER_DEFAULTS_WRITE: Rule(Scope.CLUSTER),
+    Action.POLICY_READ: Rule(Scope.SELF, write=False),
+    Action.POLICY_WRITE: Rule(Scope.ANYWHERE),
+    # Whoever asks for the past of a project has to be allowed to read its sessions, too.
+    Action.POLICY_SIMULATE: Rule(Scope.SELF, write=False),
+    Action.CATEGORY_READ: Rule(Scope.SELF, write=False),
+    Action.CATEGORY_WRITE: Rule(Scope.CLUSTER),
+    Action.QUEUE_LIST: Rule(Scope.SELF, write=False),
+    Action.QUEUE_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.QUEUE_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
+    Action.EXECUTOR_WIRE: Rule(Scope.EXECUTOR),
+    Action.ADMIN_USE: Rule(Scope.CLUSTER),
+}
+
+_ANYWHERE = {
+    Scope.PROJECT: Rule(Scope.PROJECT, Role.MAINTAINER),
+    Scope.DOMAIN: Rule(Scope.DOMAIN, Role.DOMAIN_ADMIN),
+    Scope.CLUSTER: Rule(Scope.CLUSTER),
+}
+"""Who configures what belongs to which scope."""
+
+
+class Actor:
+    """A user or an executor, narrowed by the token that they came with."""
+
+    def __init__(
+        self,
+        *,
+        user: User | None,
+        executor_name: str = "",
+        only_project_id: int | None = None,
+        read_only: bool = False,
+        token_name: str = "",
+    ):
+        self.user = user
+        self.executor_name = executor_name
+        self.only_project_id = only_project_id
+        self.read_only = read_only
+        self.token_name = token_name
+        self.is_authenticated = True
+
+    @property
+    def name(self) -> str:
+        """For audit entries and messages."""
+        return self.user.username if self.user else f"executor:{self.executor_name}"
+
+    @property
+    def is_cluster_admin(self) -> bool:
+        """A superuser whose token is not narrowed to one project."""
+        return bool(self.user and self.user.is_superuser and self.only_project_id is None)
+
+    @cached_property
+    def _memberships(self) -> list[Membership]:
+        if self.user is None:
+            return []
+        return list(Membership.objects.filter(user=self.user).select_related("project"))
+
+    def rank_in_project(self, project: Project) -> int:
+        """How much this actor may do in a project; 0: not even see it."""
+        if self.user is None or self.only_project_id not in {None, project.pk}:
+            return 0
+        if self.user.is_superuser:
+            return max(RANK.values())
+        return max(
+            (
+                RANK[Role(m.role)]
+                for m in self._memberships
+                if m.project_id == project.pk or m.domain_id == project.domain_id
+            ),
+            default=0,
+        )
+
+    def rank_in_domain(self, domain: Domain) -> int:
+        """How much this actor may do with a domain itself; members of its projects may look."""
+        if self.is_cluster_admin:
+            return max(RANK.values())
+        if self.user is None or self.only_project_id is not None:
+            return 0
+        ranks = [RANK[Role(m.role)] for m in self._memberships if m.domain_id == domain.pk]
+        seen = any(m.project and m.project.domain_id == domain.pk for m in self._memberships)
+        return max([*ranks, RANK[Role.VIEWER] if seen else 0])
+
+    def projects(self) -> QuerySet[Project]:
+        """The projects that this actor may see."""
+        if self.user is None:
+            return Project.objects.none()
+        visible = Project.objects.all()
+        if self.only_project_id is not None:
+            visible = visible.filter(pk=self.only_project_id)
+        if self.user.is_superuser:
+            return visible
+        return visible.filter(
+            Q(pk__in=[m.project_id for m in self._memberships])
+            | Q(domain__in=[m.domain_id for m in self._memberships])
+        )
+
+
+def authorize(
+    actor: Actor,
+    action: Action,
+    *,
+    project: Project | None = None,
+    domain: Domain | None = None,
+    executor_name: str = "",
+    owner_id: int | None = None,
+) -> None:
+    """Let `actor` pass, or raise `NotFound` or `NotPermitted`.
+
+    What the rule's scope needs must be given: the project, the domain or the executor. Where it
+    is `ANYWHERE`, none of them stands for the cluster.
+    """
+    rule = RULES[action]
+    if rule.scope is Scope.ANYWHERE:
+        level = Scope.DOMAIN if domain else Scope.CLUSTER
+        rule = _ANYWHERE[Scope.PROJECT if project else level]
+    if rule.scope is Scope.EXECUTOR:
+        _require_executor(actor, executor_name)
+        return
+    user = require_user(actor)
+    rank = _rank(actor, rule, project, domain)
+    if rank == 0:
+        raise NotFound(f"no such {rule.scope}")
+    if rule.write and actor.read_only:
+        raise NotPermitted("this token may only read")
+    own = rule.own is not None and owner_id is not None and owner_id == user.pk
+    least = rule.own if own else rule.role
+    if least is not None and rank < RANK[least]:
+        raise NotPermitted(f"this needs the role {least.value} or more in the {rule.scope}")
+
+
+def require_user(actor: Actor) -> User:
+    """The person who asks; raises `NotPermitted` for an executor."""
+    if actor.user is None:
+        raise NotPermitted(EXECUTORS_ONLY)
+    return actor.user
+
+
+def _require_executor(actor: Actor, name: str) -> None:
+    if not actor.executor_name:
+        raise NotPermitted("only the executor's own token may make this call")
+    if actor.executor_name != name:
+        raise NotFound(f"no executor {name}")
+
+
+def _rank(actor: Actor, rule: Rule, project: Project | None, domain: Domain | None) -> int:
+    if rule.scope is Scope.PROJECT and project is not None:
+        return actor.rank_in_project(project)
+    if rule.scope is Scope.DOMAIN and domain is not None:
+        return actor.rank_in_domain(domain)
+    if rule.scope is Scope.CLUSTER and not actor.is_cluster_admin:
+        raise NotPermitted("only a cluster admin may do this")
+    if rule.scope in {Scope.PROJECT, Scope.DOMAIN}:
+        raise AssertionError(f"{rule} was asked without its {rule.scope}")
+    return max(RANK.values())

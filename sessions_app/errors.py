@@ -1,0 +1,49 @@
+"""What services refuse, in the words of the domain; the doors turn it into their own form."""
+
+
+class DomainError(Exception):
+    """Base: `title` names the kind, the text says what happened and what to do."""
+
+    title = "The request cannot be carried out"
+
+    def __init__(self, detail: str):
+        self.detail = detail
+        super().__init__(detail)
+
+
+class InvalidInput(DomainError):
+    """Something that was sent is wrong; `errors` names the fields."""
+
+    title = "The request is not valid"
+
+    def __init__(self, errors: dict[str, list[str]]):
+        self.errors = errors
+        super().__init__("; ".join(f"{name}: {' '.join(texts)}" for name, texts in errors.items()))
+
+
+class NotFound(DomainError):
+    """There is no such thing, or the actor may not see it."""
+
+    title = "Not found"
+
+
+class NotPermitted(DomainError):
+    """The actor may see the thing, but not do this with it."""
+
+    title = "Not permitted"
+
+
+class TooLarge(DomainError):
+    """More is asked for at once than one call does; the text says how to ask for less."""
+
+    title = "Too much for one call"
+
+
+class Conflict(DomainError):
+    """The state of things does not allow it; `extra` goes into the problem detail."""
+
+    title = "Conflict"
+
+    def __init__(self, detail: str, **extra: object):
+        self.extra = extra
+        super().__init__(detail)

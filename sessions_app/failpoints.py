@@ -1,0 +1,65 @@
+"""Places at which a test can kill this process, to prove that nothing is lost between two lines.
+
+Inert unless the environment says otherwise: `REPRISE_FAILPOINT` names the place that kills,
+`REPRISE_FAILPOINT_ONCE` a file that is made before dying and keeps it from happening again,
+`REPRISE_FAILPOINT_LOG` a file to which each place reached is appended.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.db import transaction
+
+STEPS = (
+    "submit",
+    "settle",
+    "dispatch",
+    "resume",
+    "cancel",
+    "manual_retry",
+    "lease",
+    "heartbeat",
+    "report",
+    "return",
+    "log",
+    "expire",
+)
+SENDS = ("hint.before_send", "hint.after_send", "notify.before_send", "notify.after_send")
+NAMES = frozenset(
+    [*SENDS, *(f"{step}.{edge}_commit" for step in STEPS for edge in ("before", "after"))]
+)
+
+_TARGET = os.environ.get("REPRISE_FAILPOINT")
+_LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
+_ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
+
+
+def reach(name: str) -> None:
+    """Die here if this is the chosen failpoint."""
+    if _TARGET is None and _LOG is None:
+        return
+    if name not in NAMES:
+        raise AssertionError(f"unknown failpoint {name}")
+    if _LOG is not None:
+        with Path(_LOG).open("a") as log:
+            log.write(name + "\n")
+    if name != _TARGET:
+        return
+    if _ONCE is not None:
+        try:
+            Path(_ONCE).touch(exist_ok=False)
+        except FileExistsError:
+            return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def atomic_step(step: str) -> Iterator[None]:
+    """One transaction with a failpoint on either side of its commit."""
+    with transaction.atomic():
+        yield
+        reach(f"{step}.before_commit")
+    reach(f"{step}.after_commit")

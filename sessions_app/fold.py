@@ -1,0 +1,55 @@
+"""The state of a session at any moment, from its events alone. Pure.
+
+Each event's `data` holds the new values of the facts that it changed, so folding is overwriting.
+The decision is a fact like the others; a later event may change a part of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+FACTS = (
+    "status",
+    "status_message",
+    "scheduled_at",
+    "accepted_at",
+    "started_at",
+    "terminating_at",
+    "finished_at",
+    "exit_code",
+    "node",
+    "executor",
+    "retry_cause",
+    "failure_category",
+    "retry_state",
+    "retry_counters",
+)
+"""The columns of a session that its events rebuild; times as ISO 8601 text in UTC."""
+
+DECISION_FACTS = (
+    "state",
+    "action",
+    "reason",
+    "cause",
+    "rule",
+    "paid_by",
+    "used",
+    "limit",
+    "delay",
+    "due_at",
+    "next_session_id",
+    "dispatched_by",
+)
+
+
+def fold(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The facts after `events`, which are the `data` of one session's events in order of `seq`.
+
+    Returns the keys of `FACTS` that were ever said, and `decision` (of `DECISION_FACTS`) if there
+    was one. Keys that are no facts are ignored.
+    """
+    state: dict[str, Any] = {}
+    for data in events:
+        state.update((key, data[key]) for key in FACTS if key in data)
+        if "decision" in data:
+            state["decision"] = {**state.get("decision", {}), **data["decision"]}
+    return state

@@ -1,0 +1,52 @@
+"""What decisions gave to next attempts beyond what the failed ones had, in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from retry.resources import GROUPS
+from sessions_app.models import RetryDecision, Session
+
+
+def grants(attempts: Sequence[Session]) -> dict[UUID, str]:
+    """Changes such as `memory 2Gi → 4Gi` by the attempt that failed, for those that have any.
+
+    The attempts come with their decisions. Takes one query, none if nothing was granted.
+    """
+    given = {
+        attempt.pk: decision.resources
+        for attempt in attempts
+        if (decision := _decision(attempt)) and decision.resources is not None
+    }
+    if not given:
+        return {}
+    had = Session.objects.filter(pk__in=given).values_list("pk", "spec__resources")
+    found = {pk: ", ".join(resource_changes(before, given[pk])) for pk, before in had}
+    return {pk: told for pk, told in found.items() if told}
+
+
+def _decision(attempt: Session) -> RetryDecision | None:
+    return getattr(attempt, "decision", None)
+
+
+def resource_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """`memory 2Gi → 4Gi` for each amount that differs; both forms of resources are understood."""
+    was = _flat(before)
+    changed: dict[tuple[str, str, str], list[str]] = {}
+    for (group, name), amount in _flat(after).items():
+        old = was.get((group, name)) or was.get(("", name), "none")
+        if old != amount:
+            changed.setdefault((name, old, amount), []).append(group)
+    for (name, old, new), groups in changed.items():
+        alone = f"{groups[0]} " if len(groups) == 1 and groups[0] else ""
+        yield f"{alone}{name} {old} → {new}"
+
+
+def _flat(resources: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    if not any(group in resources for group in GROUPS):
+        return {("", name): str(amount) for name, amount in resources.items()}
+    return {
+        (group, name): str(amount)
+        for group in GROUPS
+        for name, amount in (resources.get(group) or {}).items()
+    }

@@ -1,0 +1,309 @@
+"""Every row lock and advisory lock on the records, by name.
+
+Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots.
+Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
+time; only the lease round, which takes waiting sessions, locks a session without its root, and
+skips what it cannot have.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.bulk import array, columns
+from sessions_app.states import Status
+
+
+class AdvisoryLock(IntEnum):
+    """Keys of advisory locks; one number space for the whole database."""
+
+    BEAT = 0x5245_0001
+    MIGRATE = 0x5245_0002
+    POLICY_NAME = 0x5245_0003
+    """With the hash of the name that a policy is made under, wherever that is."""
+    RETRY_SLOTS = 0x5245_0004
+
+
+def lock_slots() -> None:
+    """Let no other transaction give or take slots of the storm limits until this one has ended.
+
+    One lock for all: who looks for a free minute must see every slot that was given before.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.RETRY_SLOTS])
+
+
+class LockedSession(NamedTuple):
+    """What the services need to know of a session that they hold. JSON columns come as text."""
+
+    id: UUID
+    root_id: UUID
+    parent_id: UUID | None
+    project_id: int
+    queue_id: int
+    job_set: str
+    session_type: str
+    status: Status
+    retry_count: int
+    tip: bool
+    retry_policy: str
+    retry_policies: tuple[str, ...]
+    retry_counters: dict[str, int]
+    retry_state: str
+    root_submitted_at: datetime
+    cancel_requested_at: datetime | None
+    fencing_token: int | None
+    report_seq: int
+    event_seq: int
+    accepted_at: datetime | None
+    node: str
+    executor: str
+    lease_returns: int
+    avoid_executors: list[str]
+    terminating_at: datetime | None
+
+
+_COLUMNS = """
+    s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
+    s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
+    s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
+    s.accepted_at, s.node, s.executor, s.lease_returns,
+    s.avoid_executors, s.terminating_at
+"""
+_STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
+    LockedSession._fields.index,
+    ("status", "retry_policies", "retry_counters", "avoid_executors"),
+)
+
+_LOCK_ROOTS = """
+    SELECT r.id FROM sessions_app_session r
+    WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
+    ORDER BY r.id FOR NO KEY UPDATE
+"""
+# The second statement sees what the holders of the root locks committed before.
+_LOCK_SESSIONS = f"""
+    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
+    ORDER BY s.id FOR NO KEY UPDATE OF s
+"""  # noqa: S608  # the columns are the constant above
+_LOCK_CHAINS = f"""
+    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
+    ORDER BY s.id FOR NO KEY UPDATE OF s
+"""  # noqa: S608  # as above
+
+
+def database_now() -> datetime:
+    """The clock of the database at this statement: the one that deadlines are judged by."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row: tuple[datetime] = cursor.fetchone()
+    return row[0]
+
+
+def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
+    """Lock the roots of these sessions, then the sessions; those that exist, ordered by id.
+
+    With `skip_locked`, sessions whose chain another transaction holds are left out.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
+        roots = [row[0] for row in cursor.fetchall()]
+        if not roots:
+            return []
+        cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
+        return [_locked(row) for row in cursor.fetchall()]
+
+
+class LockedChain(NamedTuple):
+    """The first and the newest attempt of a chain; of a chain of one they are the same."""
+
+    root: LockedSession
+    tip: LockedSession
+
+
+def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
+    """Lock the roots and the newest attempts of chains, by root id; those that exist."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ROOTS, [array(root_ids)])
+        cursor.execute(_LOCK_CHAINS, [array(root_ids)])
+        rows = [_locked(row) for row in cursor.fetchall()]
+    tips = {row.root_id: row for row in rows if row.tip}
+    return {row.id: LockedChain(row, tips[row.id]) for row in rows if row.id == row.root_id}
+
+
+def _locked(row: tuple[Any, ...]) -> LockedSession:
+    values = list(row)
+    values[_STATUS] = Status(values[_STATUS])
+    # Django's cursors leave JSON to the ORM's fields.
+    values[_POLICIES] = _names(values[_POLICIES])
+    values[_COUNTERS] = json.loads(values[_COUNTERS])
+    values[_AVOIDED] = json.loads(values[_AVOIDED])
+    return LockedSession._make(values)
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+_CLAIM_DUE = """
+    SELECT d.session_id FROM sessions_app_retrydecision d
+    JOIN sessions_app_session s ON s.id = d.session_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE d.state = 'scheduled' AND d.due_at <= %s
+    ORDER BY d.due_at, d.session_id LIMIT %s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+# Looks at the projects that have held retries, not at the retries: those of a project that is
+# switched off for a month cost nothing. Each step of the recursion is one probe of an index.
+_CLAIM_RESUMABLE = """
+    WITH RECURSIVE holding(project_id) AS (
+        (SELECT project_id FROM sessions_app_session WHERE retry_state = 'held'
+            ORDER BY project_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT project_id FROM sessions_app_session
+            WHERE retry_state = 'held' AND project_id > h.project_id ORDER BY project_id LIMIT 1)
+        FROM holding h WHERE h.project_id IS NOT NULL
+    )
+    SELECT s.id FROM holding h JOIN sessions_app_project p ON p.id = h.project_id
+    JOIN LATERAL (
+        SELECT id, root_id FROM sessions_app_session
+        WHERE retry_state = 'held' AND project_id = p.id ORDER BY id LIMIT %(limit)s
+    ) s ON true
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE NOT EXISTS (
+        SELECT FROM sessions_app_retrysettings w WHERE w.mode <> 'on' AND (
+            w.domain_id IS NULL AND w.project_id IS NULL
+            OR w.domain_id = p.domain_id OR w.project_id = p.id))
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+def claim_due(now: datetime, limit: int) -> list[UUID]:
+    """Lock the roots of up to `limit` retries that are due; the failed sessions."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_DUE, [now, limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def claim_resumable(limit: int) -> list[UUID]:
+    """Lock the roots of up to `limit` held retries whose switches are all on."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_RESUMABLE, {"limit": limit})
+        return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_WAITING = f"""
+    SELECT {_COLUMNS} FROM sessions_app_session s
+    JOIN sessions_app_session r ON r.id = s.root_id
+    JOIN sessions_app_queue q ON q.id = s.queue_id
+    WHERE s.phase = 'waiting' AND NOT q.cordoned
+        AND (s.not_before IS NULL OR s.not_before <= %(now)s)
+        AND (%(projects)s::bigint[] IS NULL OR s.project_id = ANY(%(projects)s::bigint[]))
+        AND NOT (s.avoid_executors ? %(executor)s::text AND EXISTS (
+            SELECT FROM unnest(%(others)s::text[], %(serving)s::bigint[]) AS o(name, project_id)
+            WHERE (o.project_id IS NULL OR o.project_id = s.project_id)
+                AND NOT s.avoid_executors ? o.name))
+        AND s.id <> ALL(%(passed)s::uuid[])
+    ORDER BY s.priority DESC, s.root_submitted_at, s.id LIMIT %(limit)s
+    FOR NO KEY UPDATE OF s SKIP LOCKED
+"""  # noqa: S608  # as above
+
+
+def claim_waiting(
+    *,
+    now: datetime,
+    projects: list[int] | None,
+    executor: str,
+    others: Sequence[tuple[str, int | None]],
+    passed: Sequence[UUID],
+    limit: int,
+) -> list[LockedSession]:
+    """Lock the first `limit` waiting sessions, most important first.
+
+    `projects` None means all. A session that avoids `executor` is left to one of the `others`, each
+    with a project that it serves (None: all), if there is one that it does not avoid. `passed` are
+    sessions that were looked at before.
+    """
+    wanted = {
+        "now": now,
+        "projects": projects,
+        "executor": executor,
+        "others": array(name for name, _ in others),
+        "serving": array(project for _, project in others),
+        "passed": array(passed),
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_WAITING, wanted)
+        return [_locked(row) for row in cursor.fetchall()]
+
+
+def lock_policy_name(name: str) -> None:
+    """Let only this transaction make or bring back policies of a name, in any scope."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [AdvisoryLock.POLICY_NAME, name]
+        )
+
+
+# Archiving a policy waits for FOR SHARE, removing it for FOR KEY SHARE, too.
+_POLICIES_NAMED = """
+    SELECT w.project_id, p.name
+    FROM unnest(%s::bigint[], %s::text[]) AS w(project_id, name)
+    LEFT JOIN sessions_app_project j ON j.id = w.project_id
+    JOIN sessions_app_retrypolicy p ON p.name = w.name AND p.archived_at IS NULL AND (
+        p.project_id = j.id OR p.domain_id = j.domain_id
+        OR p.project_id IS NULL AND p.domain_id IS NULL)
+    ORDER BY p.id
+"""
+
+
+def policies_named(
+    wanted: Collection[tuple[int | None, str]], *, attach: bool
+) -> set[tuple[int | None, str]]:
+    """Which names stand for a policy within reach of a project (None: of the cluster alone).
+
+    The policies stay in the database until this transaction ends, and with `attach` they are not
+    archived either: what names one for good must not be missed by whoever deletes it.
+    """
+    if not wanted:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _POLICIES_NAMED + (" FOR SHARE OF p" if attach else " FOR KEY SHARE OF p"),
+            columns(sorted(wanted, key=str)),
+        )
+        return set(cursor.fetchall())
+
+
+class QueueNames(NamedTuple):
+    """What a queue adds to the chains that are submitted to it."""
+
+    retry_policies: list[str]
+    default_policy: str
+    """The cluster's: of chains for which nobody names one."""
+
+
+_QUEUES_FOR_SUBMIT = """
+    SELECT q.id, q.retry_policies::text, coalesce((
+        SELECT default_policy FROM sessions_app_retrysettings
+        WHERE domain_id IS NULL AND project_id IS NULL), '')
+    FROM sessions_app_queue q WHERE q.id = ANY(%s::bigint[])
+    ORDER BY q.id FOR KEY SHARE OF q
+"""
+
+
+def queues_for_submit(queue_ids: Collection[int]) -> dict[int, QueueNames]:
+    """Keep queues from being deleted until this transaction ends; those that exist, by id."""
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUES_FOR_SUBMIT, [array(sorted(queue_ids))])
+        return {row[0]: QueueNames(json.loads(row[1]), row[2]) for row in cursor.fetchall()}

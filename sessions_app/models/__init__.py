@@ -1,0 +1,30 @@
+"""The records, by noun."""
+
+from sessions_app.models.audit import AuditEntry
+from sessions_app.models.events import SessionEvent
+from sessions_app.models.logs import LogChunk
+from sessions_app.models.policies import FailureCategory, RetryPolicy, RetryPolicyRevision
+from sessions_app.models.queues import Queue
+from sessions_app.models.retries import RetryDecision, RetryDefaults, RetrySettings, RetrySlots
+from sessions_app.models.sessions import Session, SessionSpec
+from sessions_app.models.tenants import ApiToken, Domain, Membership, Project
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "Domain",
+    "FailureCategory",
+    "LogChunk",
+    "Membership",
+    "Project",
+    "Queue",
+    "RetryDecision",
+    "RetryDefaults",
+    "RetryPolicy",
+    "RetryPolicyRevision",
+    "RetrySettings",
+    "RetrySlots",
+    "Session",
+    "SessionEvent",
+    "SessionSpec",
+]

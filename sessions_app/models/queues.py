@@ -1,0 +1,36 @@
+"""Queues: where sessions wait."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from sessions_app.models.tenants import LABEL_PATTERN, NAME_LENGTH, Project
+
+
+class Queue(models.Model):
+    """A line of waiting sessions in one project; a lower factor is more important."""
+
+    project = models.ForeignKey(Project, models.PROTECT, related_name="queues")
+    name = models.CharField(max_length=NAME_LENGTH)
+    is_default = models.BooleanField(default=False)
+    priority_factor = models.FloatField(default=1.0)
+    cordoned = models.BooleanField(default=False)
+    cordon_reason = models.CharField(max_length=256, blank=True)
+    retry_policies = models.JSONField(default=list, db_default=[], blank=True)
+    """Names of policies, in order; each exists in a scope that holds this queue."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("project", "name", name="queue_name_unique"),
+            models.UniqueConstraint(
+                "project", condition=Q(is_default=True), name="queue_one_default"
+            ),
+            models.CheckConstraint(condition=Q(name__regex=LABEL_PATTERN), name="queue_name_label"),
+            models.CheckConstraint(
+                condition=Q(priority_factor__gt=0), name="queue_factor_positive"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project.address}/{self.name}"

@@ -1,0 +1,160 @@
+"""Decisions after failures, and what they are made from."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from retry.decide import Mode
+from sessions_app.models.queues import Queue
+from sessions_app.models.sessions import Session
+from sessions_app.models.tenants import NAME_LENGTH, Domain, Project
+
+MODE_CHOICES = [(mode.value, mode.value) for mode in Mode]
+DECISION_STATES = ("scheduled", "held", "dispatched", "cancelled", "final")
+
+
+class RetryDecision(models.Model):
+    """What was decided after one failure, by whom and why. One a failed session."""
+
+    session = models.OneToOneField(
+        Session, models.CASCADE, primary_key=True, related_name="decision"
+    )
+    state = models.CharField(max_length=12, choices=[(s, s) for s in DECISION_STATES])
+    action = models.CharField(max_length=8)
+    reason = models.CharField(max_length=32)
+    cause = models.CharField(max_length=32)
+    rule = models.CharField(max_length=130, blank=True)
+    paid_by = models.CharField(max_length=130, blank=True)
+    used = models.IntegerField(null=True)
+    limit = models.IntegerField(null=True)
+    delay = models.FloatField(null=True)
+    """Seconds, jitter included."""
+    due_at = models.DateTimeField(null=True)
+    avoid_node = models.CharField(max_length=253, blank=True)
+    avoid_executor = models.CharField(max_length=63, blank=True)
+    termination = models.JSONField(default=dict)
+    policy_revisions = models.JSONField(default=dict)
+    trace = models.JSONField(default=list)
+    decided_at = models.DateTimeField()
+    next_session_id = models.UUIDField(null=True)
+    dispatched_at = models.DateTimeField(null=True)
+    dispatched_by = models.CharField(max_length=150, blank=True)
+    """Who brought the child: empty for the engine itself."""
+    resources = models.JSONField(null=True)
+    """All that the next attempt gets, if that differs from what this one had."""
+    paced = models.BooleanField(default=False, db_default=False)
+    """It has its slot under the storm limits."""
+    preempted_at = models.DateTimeField(null=True)
+    """The first observation of the preemption that ended the run."""
+    requested_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    """Who asked for the retry that waits for its slot; empty for the engine itself."""
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=~Q(state="scheduled") | Q(due_at__isnull=False),
+                name="decision_scheduled_has_due",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="dispatched", next_session_id__isnull=False)
+                | (~Q(state="dispatched") & Q(next_session_id__isnull=True)),
+                name="decision_child_when_dispatched",
+            ),
+        ]
+        indexes = [
+            models.Index("due_at", "session", condition=Q(state="scheduled"), name="decision_due"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.session_id)
+
+
+class RetryDefaults(models.Model):
+    """The inline policy and the bounds of the cluster (no scope), a domain or a project."""
+
+    domain = models.ForeignKey(Domain, models.CASCADE, null=True, blank=True)
+    project = models.ForeignKey(Project, models.CASCADE, null=True, blank=True)
+    policy = models.JSONField(default=dict)
+    bounds = models.JSONField(default=dict)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                "domain", "project", name="retry_defaults_one_a_scope", nulls_distinct=False
+            ),
+            models.CheckConstraint(
+                condition=Q(domain__isnull=True) | Q(project__isnull=True),
+                name="retry_defaults_one_scope",
+            ),
+        ]
+        verbose_name = verbose_name_plural = "retry defaults"
+
+    def __str__(self) -> str:
+        return str(self.project or self.domain or "cluster")
+
+
+class RetrySettings(models.Model):
+    """The switch of the cluster (no scope), a domain or a project; the strictest one holds."""
+
+    domain = models.ForeignKey(Domain, models.CASCADE, null=True, blank=True)
+    project = models.ForeignKey(Project, models.CASCADE, null=True, blank=True)
+    mode = models.CharField(max_length=8, choices=MODE_CHOICES, default=Mode.ON)
+    global_max_retries = models.PositiveIntegerField(null=True, blank=True)
+    default_policy = models.CharField(max_length=NAME_LENGTH, blank=True, default="", db_default="")
+    """The policy of chains whose queue and session name none; empty: none."""
+    retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    queue_retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    """The storm limits, of all queues together and of each; null: no limit.
+
+    These and the two above are of the cluster's row only.
+    """
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                "domain", "project", name="retry_settings_one_a_scope", nulls_distinct=False
+            ),
+            models.CheckConstraint(
+                condition=Q(domain__isnull=True) | Q(project__isnull=True),
+                name="retry_settings_one_scope",
+            ),
+            models.CheckConstraint(
+                condition=Q(global_max_retries__isnull=True)
+                | Q(domain__isnull=True, project__isnull=True),
+                name="retry_settings_limit_is_the_clusters",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    default_policy="",
+                    retries_per_minute__isnull=True,
+                    queue_retries_per_minute__isnull=True,
+                )
+                | Q(domain__isnull=True, project__isnull=True),
+                name="retry_settings_policy_is_the_clusters",
+            ),
+        ]
+        verbose_name = verbose_name_plural = "retry settings"
+
+    def __str__(self) -> str:
+        return str(self.project or self.domain or "cluster")
+
+
+class RetrySlots(models.Model):
+    """How many retries a minute was given to, in the cluster (no queue) or in one queue."""
+
+    queue = models.ForeignKey(Queue, models.CASCADE, null=True, related_name="+")
+    minute = models.DateTimeField()
+    taken = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                "queue", "minute", name="retry_slots_one_a_minute", nulls_distinct=False
+            )
+        ]
+        verbose_name = verbose_name_plural = "retry slots"
+
+    def __str__(self) -> str:
+        return f"{self.queue_id or 'cluster'} {self.minute}: {self.taken}"

@@ -1,0 +1,194 @@
+"""Sessions: one row an attempt, and the specification that a whole chain shares."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from sessions_app.models.queues import Queue
+from sessions_app.models.tenants import Project
+from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
+
+STATUS_CHOICES = [(status.value, status.value) for status in Status]
+PHASE_CHOICES = [(phase.value, phase.value) for phase in Phase]
+RETRY_STATE_CHOICES = [(state.value, state.value) for state in RetryState]
+
+
+class SessionType(models.TextChoices):
+    """Only batch sessions are ever retried."""
+
+    BATCH = "batch"
+    INTERACTIVE = "interactive"
+    INFERENCE = "inference"
+
+
+class SessionSpec(models.Model):
+    """What is to run. Immutable; shared by all attempts, so that a retry copies nothing wide."""
+
+    id = models.UUIDField(primary_key=True)
+    image = models.CharField(max_length=512, blank=True)
+    command = models.JSONField(default=list)
+    environ = models.JSONField(default=dict)
+    resources = models.JSONField(default=dict)
+    mounts = models.JSONField(default=list)
+    ports = models.JSONField(default=list)
+    labels = models.JSONField(default=dict)
+    pod_spec = models.JSONField(null=True)
+    cluster_size = models.PositiveIntegerField(default=1)
+    batch_timeout = models.FloatField(null=True)
+    scheduling_timeout = models.FloatField(null=True)
+    termination_grace_period = models.FloatField(default=30.0)
+    request_digest = models.CharField(max_length=64)
+    """SHA-256 of the validated creation request: the same `creation_id` must come with it."""
+
+
+class Session(models.Model):
+    """One attempt. Narrow and hot; its history is in the events."""
+
+    id = models.UUIDField(primary_key=True)
+    # Where a key has no index of its own, one of those below serves it.
+    spec = models.ForeignKey(SessionSpec, models.PROTECT, related_name="sessions", db_index=False)
+    project = models.ForeignKey(Project, models.PROTECT, related_name="sessions", db_index=False)
+    queue = models.ForeignKey(Queue, models.PROTECT, related_name="sessions", db_index=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="reprise_sessions",
+        db_index=False,
+    )
+    name = models.CharField(max_length=128, blank=True)
+    job_set = models.CharField(max_length=128, blank=True)
+    creation_id = models.CharField(max_length=200)
+    session_type = models.CharField(max_length=12, choices=SessionType.choices)
+    priority = models.IntegerField(default=0)
+
+    status = models.CharField(max_length=12, choices=STATUS_CHOICES)
+    phase = models.CharField(max_length=8, choices=PHASE_CHOICES)
+    status_message = models.CharField(max_length=1024, blank=True)
+    created_at = models.DateTimeField()
+    scheduled_at = models.DateTimeField(null=True)
+    accepted_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    terminating_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    exit_code = models.IntegerField(null=True)
+    node = models.CharField(max_length=253, blank=True)
+    executor = models.CharField(max_length=63, blank=True)
+
+    parent = models.ForeignKey(
+        "self", models.PROTECT, null=True, related_name="children", db_index=False
+    )
+    root = models.ForeignKey("self", models.PROTECT, related_name="chain", db_index=False)
+    root_submitted_at = models.DateTimeField()
+    tip = models.BooleanField(default=True)
+    retry_count = models.PositiveIntegerField(default=0)
+    max_retries = models.PositiveIntegerField(default=0)
+    retry_policy = models.JSONField(default=dict)
+    retry_policies = models.JSONField(default=list)
+    retry_counters = models.JSONField(default=dict)
+    retry_cause = models.CharField(max_length=32, blank=True)
+    failure_category = models.CharField(max_length=63, blank=True)
+    retry_state = models.CharField(
+        max_length=12, choices=RETRY_STATE_CHOICES, default=RetryState.NONE
+    )
+    cancel_requested_at = models.DateTimeField(null=True)
+    """On a root: the whole chain was cancelled."""
+
+    not_before = models.DateTimeField(null=True)
+    """A session that fitted nowhere is not looked at again before this time."""
+    avoid_node = models.CharField(max_length=253, blank=True)
+    avoid_executors = models.JSONField(default=list)
+    lease_returns = models.PositiveSmallIntegerField(default=0)
+    fencing_token = models.BigIntegerField(null=True)
+    """The lease that counts; every report must carry it."""
+    report_seq = models.IntegerField(default=0)
+    event_seq = models.IntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("project", "creation_id", name="session_creation_id_unique"),
+            models.UniqueConstraint("root", "retry_count", name="session_attempt_unique"),
+            models.UniqueConstraint(
+                "root",
+                condition=Q(phase__in=[Phase.WAITING, Phase.LIVE]),
+                name="session_one_unfinished_a_chain",
+            ),
+            models.CheckConstraint(
+                condition=Q(status=Status.PENDING, phase=Phase.WAITING)
+                | Q(status__in=LIVE_STATUSES, phase=Phase.LIVE)
+                | Q(status__in=sorted(FINAL_STATUSES), phase=Phase.FINAL),
+                name="session_phase_fits_status",
+            ),
+            models.CheckConstraint(
+                condition=Q(phase=Phase.FINAL, finished_at__isnull=False)
+                | (~Q(phase=Phase.FINAL) & Q(finished_at__isnull=True)),
+                name="session_finished_when_final",
+            ),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True, retry_count=0, root=F("id"))
+                | Q(parent__isnull=False, retry_count__gt=0),
+                name="session_root_has_no_parent",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                F("priority").desc(),
+                "root_submitted_at",
+                "id",
+                condition=Q(phase=Phase.WAITING),
+                name="session_waiting",
+            ),
+            models.Index("executor", condition=Q(phase=Phase.LIVE), name="session_live_executor"),
+            models.Index("project", F("id").desc(), name="session_project_newest"),
+            models.Index(
+                "project", F("id").desc(), condition=Q(tip=True), name="session_project_tips"
+            ),
+            models.Index("queue", F("id").desc(), name="session_queue_newest"),
+            models.Index("owner", F("id").desc(), name="session_owner_newest"),
+            models.Index(
+                "project",
+                "job_set",
+                F("id").desc(),
+                condition=~Q(job_set=""),
+                name="session_job_set",
+            ),
+            models.Index(
+                "project",
+                "status",
+                F("id").desc(),
+                condition=Q(phase=Phase.FINAL),
+                name="session_final_status",
+            ),
+            models.Index(
+                "project",
+                "retry_cause",
+                F("id").desc(),
+                condition=Q(phase=Phase.FINAL) & ~Q(retry_cause=""),
+                name="session_final_cause",
+            ),
+            models.Index("parent", condition=Q(parent__isnull=False), name="session_children"),
+            # A retry has its root's name, so that roots are enough to find a chain by its name.
+            models.Index(
+                fields=["name"],
+                opclasses=["varchar_pattern_ops"],
+                condition=Q(parent__isnull=True) & ~Q(name=""),
+                name="session_root_name",
+            ),
+            models.Index(
+                "project", "id", condition=Q(retry_state=RetryState.HELD), name="session_held"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def status_value(self) -> Status:
+        """The status as the enumeration of the transition table."""
+        return Status(self.status)
+
+    @property
+    def age(self) -> float:
+        """Seconds since creation."""
+        return (timezone.now() - self.created_at).total_seconds()

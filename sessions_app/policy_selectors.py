@@ -1,0 +1,129 @@
+"""Reads of named policies and queues that every door shares."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from django.db.models import F, Q, QuerySet
+
+from retry.rules import PolicyDocument
+from retry.shadows import shadowed
+from sessions_app.authorization import Actor, require_user
+from sessions_app.errors import NotFound
+from sessions_app.models import Membership, Queue, RetryPolicy, RetryPolicyRevision, RetrySettings
+
+
+def policies_visible(actor: Actor) -> QuerySet[RetryPolicy]:
+    """The policies within reach of what the actor may see, archived ones too."""
+    user = require_user(actor)
+    policies = RetryPolicy.objects.select_related("domain", "project__domain")
+    if actor.is_cluster_admin:
+        return policies
+    projects = actor.projects()
+    visible = Q(domain=None, project=None) | Q(project__in=projects.values("pk"))
+    visible |= Q(domain__in=projects.values("domain"))
+    if actor.only_project_id is None:
+        visible |= Q(domain__in=Membership.objects.filter(user=user).values("domain"))
+    return policies.filter(visible)
+
+
+def policies_of(
+    policies: QuerySet[RetryPolicy], domain: str | None, project: str | None
+) -> QuerySet[RetryPolicy]:
+    """Those of one scope: a project of a domain, a domain itself, or else the cluster."""
+    if project is not None:
+        return policies.filter(project__name=project, project__domain__name=domain)
+    if domain is not None:
+        return policies.filter(domain__name=domain)
+    return policies.filter(domain=None, project=None)
+
+
+def policy_get(actor: Actor, name: str, domain: str | None, project: str | None) -> RetryPolicy:
+    """A policy of exactly this scope; raises `NotFound`."""
+    found = policies_of(policies_visible(actor), domain, project).filter(name=name).first()
+    if found is None:
+        raise NotFound(f"no retry policy {name} there")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyUses:
+    """What names a policy: addresses of queues, and whether it is the cluster's default."""
+
+    queues: list[str] = field(default_factory=list)
+    default: bool = False
+
+    def told(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"queues": self.queues, "default": self.default}
+
+
+def policies_uses(
+    policies: Sequence[RetryPolicy], queues: QuerySet[Queue]
+) -> dict[int, PolicyUses]:
+    """Which of these queues name the policies, by the policy's id."""
+    names = sorted({policy.name for policy in policies})
+    naming: dict[str, list[Queue]] = defaultdict(list)
+    found = queues.filter(retry_policies__has_any_keys=names).select_related("project__domain")
+    for queue in found.order_by("project__domain__name", "project__name", "name"):
+        for name in queue.retry_policies:
+            naming[name].append(queue)
+    default = _default_policy()
+    return {
+        policy.pk: PolicyUses(
+            [str(queue) for queue in naming[policy.name] if _reaches(policy, queue)],
+            policy.name == default and policy.domain_id is None and policy.project_id is None,
+        )
+        for policy in policies
+    }
+
+
+def _default_policy() -> str:
+    cluster = RetrySettings.objects.filter(domain=None, project=None)
+    return cluster.values_list("default_policy", flat=True).first() or ""
+
+
+def _reaches(policy: RetryPolicy, queue: Queue) -> bool:
+    if policy.project_id is not None:
+        return policy.project_id == queue.project_id
+    return policy.domain_id in {None, queue.project.domain_id}
+
+
+def queues_visible(actor: Actor) -> QuerySet[Queue]:
+    """The queues of the projects that the actor may see."""
+    require_user(actor)
+    queues = Queue.objects.select_related("project__domain")
+    if actor.is_cluster_admin:
+        return queues
+    return queues.filter(project__in=actor.projects().values("pk"))
+
+
+def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:
+    """What the policies say now, by the policy's id."""
+    current = RetryPolicyRevision.objects.filter(
+        policy__in=policies, revision=F("policy__revision")
+    )
+    return {revision.policy_id: revision for revision in current}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A revision's document, and what is odd about it though it is valid."""
+
+    document: PolicyDocument
+    warnings: tuple[str, ...]
+    """Rules that are never reached."""
+
+
+def reading_of(revision: RetryPolicyRevision) -> Reading:
+    """What a revision says."""
+    return _read(json.dumps(revision.document))
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Reading:
+    document = PolicyDocument.model_validate_json(text)
+    return Reading(document, tuple(shadowed(document)))

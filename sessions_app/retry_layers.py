@@ -1,0 +1,43 @@
+"""The layers of defaults below a session, and what they come to."""
+
+from typing import Any
+
+from django.db.models import Q
+
+from retry.merge import Layer, MergedBounds, merge_bounds
+from retry.policy import Bounds, InlinePolicy
+from sessions_app.models import Domain, Project, RetryDefaults
+
+
+def policy_layers(
+    project: Project | None, domain: Domain | None = None
+) -> list[tuple[Layer, InlinePolicy]]:
+    """The inline policies of the cluster, the domain and the project that exist, in that order."""
+    return [
+        (layer, InlinePolicy.model_validate(row.policy)) for layer, row in _rows(project, domain)
+    ]
+
+
+def bound_layers(project: Project | None, domain: Domain | None = None) -> MergedBounds:
+    """The bounds of the same layers, merged: the strictest ones."""
+    return merge_bounds(
+        [(layer, Bounds.model_validate(row.bounds)) for layer, row in _rows(project, domain)]
+    )
+
+
+def _rows(project: Project | None, domain: Domain | None) -> list[tuple[Layer, RetryDefaults]]:
+    wanted = Q(domain=None, project=None)
+    domain_id: Any = project.domain_id if project else domain and domain.pk
+    if domain_id is not None:
+        wanted |= Q(domain_id=domain_id)
+    if project is not None:
+        wanted |= Q(project=project)
+    rows = [(_layer(row), row) for row in RetryDefaults.objects.filter(wanted)]
+    order = list(Layer)
+    return sorted(rows, key=lambda pair: order.index(pair[0]))
+
+
+def _layer(row: RetryDefaults) -> Layer:
+    if row.project_id is not None:
+        return Layer.PROJECT
+    return Layer.CLUSTER if row.domain_id is None else Layer.DOMAIN

@@ -1,0 +1,187 @@
+"""Reads that every door shares; the first argument is who asks."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from sessions_app.authorization import Action, Actor, authorize, require_user
+from sessions_app.errors import DomainError, InvalidInput, NotFound
+from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
+
+COUNTED = 10_000
+Thing = TypeVar("Thing")
+_RELATED = ("project__domain", "queue", "owner", "decision")
+# Most of a decision's bytes, which no list shows.
+_EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
+
+
+def sessions_visible(actor: Actor) -> QuerySet[Session]:
+    """The sessions of the projects that the actor may see, with what is shown of them."""
+    return _visible(actor).select_related(*_RELATED).defer(*_EXPLANATION)
+
+
+def _visible(actor: Actor) -> QuerySet[Session]:
+    require_user(actor)
+    if actor.is_cluster_admin:
+        return Session.objects.all()
+    projects = list(actor.projects().values_list("pk", flat=True))
+    return Session.objects.filter(project__in=projects)
+
+
+class TipsPage(NamedTuple):
+    """Newest attempts that something is to be done to, newest first."""
+
+    roots: dict[UUID, UUID]
+    """The sessions that the actor may do it to, with their roots."""
+    refusals: dict[UUID, DomainError]
+    """Why not to the others."""
+    order: list[UUID]
+    next: UUID | None
+    """The last of this page, if there are more."""
+    remaining: int
+    """How many come after it, counted up to `COUNTED`."""
+
+
+def tips_page(
+    actor: Actor,
+    action: Action,
+    wanted: Callable[[QuerySet[Session]], QuerySet[Session]],
+    *,
+    after: UUID | None,
+    limit: int,
+) -> TipsPage:
+    """The newest attempts among the `wanted` sessions that come `after` one, up to `limit`.
+
+    Newest first, so that attempts which are made meanwhile are not met again.
+    """
+    tips = wanted(_visible(actor)).filter(tip=True).order_by("-pk")
+    found = tips if after is None else tips.filter(pk__lt=after)
+    page = list(found.select_related("project")[: limit + 1])
+    more, page = page[limit:], page[:limit]
+    refusals = {each.pk: why for each in page if (why := _refusal(actor, action, each))}
+    return TipsPage(
+        {each.pk: each.root_id for each in page if each.pk not in refusals},
+        refusals,
+        [each.pk for each in page],
+        page[-1].pk if more else None,
+        tips.filter(pk__lt=page[-1].pk).values("pk")[:COUNTED].count() if more else 0,
+    )
+
+
+def _refusal(actor: Actor, action: Action, session: Session) -> DomainError | None:
+    try:
+        authorize(actor, action, project=session.project, owner_id=session.owner_id)
+    except DomainError as refused:
+        return refused
+    return None
+
+
+def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_READ) -> Session:
+    """One session on which the actor may do `action`; raises `NotFound`, `NotPermitted`."""
+    found = Session.objects.select_related(*_RELATED, "spec", "root").filter(pk=session_id).first()
+    scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
+    return _allowed(actor, action, found, f"no session {session_id}", scope)
+
+
+def _allowed(
+    actor: Actor, action: Action, found: Thing | None, missing: str, scope: dict[str, Any]
+) -> Thing:
+    """`found`, if the actor may; what they may not see is told like what does not exist."""
+    require_user(actor)
+    if found is None:
+        raise NotFound(missing)
+    try:
+        authorize(actor, action, **scope)
+    except NotFound:
+        raise NotFound(missing) from None
+    return found
+
+
+def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
+    """The ids of each session's chain, oldest first, by root id."""
+    rows = (
+        Session.objects.filter(root__in={session.root_id for session in sessions})
+        .order_by("root_id", "retry_count")
+        .values_list("root_id", "pk")
+    )
+    chains: dict[UUID, list[UUID]] = defaultdict(list)
+    for root_id, session_id in rows:
+        chains[root_id].append(session_id)
+    return chains
+
+
+def chain_attempts(session: Session) -> list[Session]:
+    """All attempts of a session's chain, oldest first."""
+    attempts = Session.objects.filter(root=session.root_id).select_related("decision", "project")
+    return list(attempts.defer(*_EXPLANATION).order_by("retry_count"))
+
+
+def session_events(session: Session) -> QuerySet[SessionEvent]:
+    """The log of one session, in order; without the retry events that its policy switched off."""
+    events = SessionEvent.objects.filter(session_id=session.pk).select_related("project__domain")
+    if session.retry_policy.get("emit_retry_events") is False:
+        events = events.exclude(type__startswith="session.retry_")
+    return events.order_by("id")
+
+
+def decision_get(session: Session) -> RetryDecision:
+    """The decision about a session; raises `NotFound` while there is none."""
+    decision = RetryDecision.objects.filter(session=session).first()
+    if decision is None:
+        text = "it has not ended" if session.finished_at is None else "it succeeded"
+        raise NotFound(f"there is no retry decision about this session: {text}")
+    return decision
+
+
+def project_resolve(actor: Actor, address: str | None, action: Action) -> Project:
+    """The project of a request: named, the token's, or the default one.
+
+    Raises `InvalidInput` naming `project` if there is none or it does not exist for the actor.
+    """
+    require_user(actor)
+    visible = actor.projects().select_related("domain")
+    if address is None and actor.only_project_id is not None:
+        project = visible.first()
+    else:
+        wanted = settings.REPRISE_DEFAULT_PROJECT if address is None else address
+        if wanted is None:
+            raise InvalidInput({"project": ["is required: 'domain/name'"]})
+        domain, slash, name = wanted.partition("/")
+        if not slash:
+            raise InvalidInput({"project": ["must be written 'domain/name'"]})
+        project = visible.filter(domain__name=domain, name=name).first()
+    if project is None:
+        raise InvalidInput(
+            {"project": [f"no project {address or ''} that you may use".replace("  ", " ")]}
+        )
+    authorize(actor, action, project=project)
+    return project
+
+
+def queue_resolve(project: Project, name: str | None) -> Queue:
+    """A queue of a project, or its default one; raises `InvalidInput` naming `queue`."""
+    queues = Queue.objects.filter(project=project)
+    queue = (
+        queues.filter(is_default=True).first() if name is None else queues.filter(name=name).first()
+    )
+    if queue is None:
+        text = "the project has no default queue: name one" if name is None else f"no queue {name}"
+        raise InvalidInput({"queue": [f"{text} in project {project.address}"]})
+    return queue
+
+
+def project_get(actor: Actor, domain: str, name: str, action: Action) -> Project:
+    """A project by its address in a URL; raises `NotFound`, `NotPermitted`."""
+    projects = Project.objects.select_related("domain")
+    found = projects.filter(domain__name=domain, name=name).first()
+    return _allowed(actor, action, found, f"no project {domain}/{name}", {"project": found})
+
+
+def domain_get(actor: Actor, name: str, action: Action) -> Domain:
+    """A domain by its name in a URL; raises `NotFound`, `NotPermitted`."""
+    found = Domain.objects.filter(name=name).first()
+    return _allowed(actor, action, found, f"no domain {name}", {"domain": found})

@@ -1,0 +1,90 @@
+"""Failure categories: operators' names for what went wrong, in the order they are tried."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from retry.categories import FailureCategory as CategoryDocument
+from sessions_app.errors import Conflict, NotFound
+from sessions_app.locks import database_now
+from sessions_app.models import FailureCategory
+from sessions_app.services.audit import AuditRow, audit_append
+
+
+def category_create(
+    document: CategoryDocument, *, position: int | None, by: str
+) -> FailureCategory:
+    """Make a category, without a position behind all others; a `Conflict` if it is there."""
+    now = database_now()
+    row = FailureCategory(
+        name=document.name,
+        position=_last() if position is None else position,
+        matchers=_matchers(document),
+        created_at=now,
+        updated_at=now,
+    )
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            _audit("create", {}, row, by)
+    except IntegrityError:
+        raise Conflict(
+            f"there is a failure category {row.name!r} already", errors={"name": ["is taken"]}
+        ) from None
+    return row
+
+
+def _last() -> int:
+    last = FailureCategory.objects.aggregate(last=Max("position"))["last"]
+    return 0 if last is None else last + 1
+
+
+def category_change(
+    name: str, *, document: CategoryDocument | None = None, position: int | None = None, by: str
+) -> FailureCategory:
+    """Change what is given of a category; or `NotFound`."""
+    with transaction.atomic():
+        row = _locked(name)
+        before = _facts(row)
+        if document is not None:
+            row.matchers = _matchers(document)
+        row.position = row.position if position is None else position
+        if before != _facts(row):
+            row.updated_at = database_now()
+            row.save()
+            _audit("change", before, row, by)
+    return row
+
+
+def category_delete(name: str, *, by: str) -> None:
+    """Delete a category; rules that ask for it do not match any more. Or `NotFound`."""
+    with transaction.atomic():
+        row = _locked(name)
+        _audit("delete", _facts(row), None, by, name)
+        row.delete()
+
+
+def _locked(name: str) -> FailureCategory:
+    row = FailureCategory.objects.select_for_update().filter(name=name).first()
+    if row is None:
+        raise NotFound(f"no failure category {name}")
+    return row
+
+
+def _matchers(document: CategoryDocument) -> list[Any]:
+    matchers: list[Any] = document.document()["matchers"]
+    return matchers
+
+
+def _facts(row: FailureCategory) -> dict[str, Any]:
+    return {"position": row.position, "matchers": row.matchers}
+
+
+def _audit(
+    verb: str, before: dict[str, Any], row: FailureCategory | None, by: str, name: str = ""
+) -> None:
+    data = {"before": before, "after": _facts(row) if row else {}}
+    about = row.name if row else name
+    entry = AuditRow(by, f"failure_category.{verb}", "failure_category", about, data=data)
+    audit_append([entry], now=database_now())

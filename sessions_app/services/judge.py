@@ -1,0 +1,103 @@
+"""Judging ended sessions: what decides about a batch is read at once, then each is decided."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from retry.causes import RetryCause
+from retry.decide import Chain, Decision, decide
+from retry.evidence import Termination
+from retry.matching import NamedPolicy
+from retry.policy import parse_policy_json
+from sessions_app.bulk import array
+from sessions_app.locks import LockedSession
+from sessions_app.retry_rules import applied, named_policies
+from sessions_app.retry_scopes import retry_scopes
+from sessions_app.services.decisions import NewDecision
+
+_NOTHING: dict[str, Any] = {}
+_RESOURCES = """
+    SELECT s.id, p.resources, p.termination_grace_period
+    FROM sessions_app_session s JOIN sessions_app_sessionspec p ON p.id = s.spec_id
+    WHERE s.id = ANY(%s::uuid[])
+"""
+
+
+class Judge:
+    """Decides about locked sessions by the policies, bounds and switches of this moment."""
+
+    def __init__(self, sessions: Sequence[LockedSession], *, now: datetime):
+        self._now = now
+        self._scopes = retry_scopes({session.project_id for session in sessions})
+        found = named_policies((each.project_id, each.retry_policies) for each in sessions)
+        self._named = {
+            each.id: applied(found[each.project_id], each.retry_policies) for each in sessions
+        }
+        self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
+
+    def decide(
+        self, session: LockedSession, termination: Termination, *, confirmed: bool
+    ) -> Decision | None:
+        """What comes after this end; None after a success. `confirmed`: the run is surely over."""
+        scope = self._scopes[session.project_id]
+        resources, grace = self._specs.get(session.id, (_NOTHING, 0.0))
+        return decide(
+            termination,
+            Chain(
+                session_id=str(session.id),
+                session_type=session.session_type,
+                retry_count=session.retry_count,
+                root_created_at=session.root_submitted_at,
+                counters=session.retry_counters,
+                resources=resources,
+                # Before anybody told the run to stop, its end is the first that was seen of it.
+                preempted_at=session.terminating_at or self._now,
+                confirmed=confirmed,
+                grace_period=grace,
+            ),
+            parse_policy_json(session.retry_policy),
+            scope.bounds,
+            self._named[session.id],
+            scope.categories,
+            scope.settings,
+            self._now,
+            random.random(),  # noqa: S311  # spreads load, guards nothing
+        )
+
+    def record(
+        self,
+        session: LockedSession,
+        decision: Decision,
+        termination: Termination,
+        avoid_executor: str,
+    ) -> NewDecision:
+        """The decision as it is stored, with what it was made from."""
+        resources, _ = self._specs.get(session.id, (_NOTHING, 0.0))
+        changed = decision.resources is not None and decision.resources != resources
+        preempted = decision.cause is RetryCause.PREEMPTED
+        return NewDecision(
+            session.id,
+            decision,
+            termination.to_json(),
+            avoid_executor,
+            dict(decision.resources or {}) if changed else None,
+            (session.terminating_at or self._now) if preempted else None,
+        )
+
+    def _looks_at_spec(self, session: LockedSession) -> bool:
+        named: tuple[NamedPolicy, ...] = self._named[session.id]
+        return session.terminating_at is not None or any(each.grows_memory for each in named)
+
+
+def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, tuple[dict[str, Any], float]]:
+    """Resources and grace period (seconds) of the sessions that need them, in one query."""
+    if not sessions:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_RESOURCES, [array(session.id for session in sessions)])
+        return {row[0]: (json.loads(row[1]), row[2]) for row in cursor.fetchall()}

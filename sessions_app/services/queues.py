@@ -1,0 +1,74 @@
+"""Making, changing and deleting queues."""
+
+from collections.abc import Collection
+
+from django.db import IntegrityError, transaction
+
+from sessions_app import wakeups
+from sessions_app.errors import Conflict, InvalidInput, NotFound
+from sessions_app.locks import database_now
+from sessions_app.models import Queue, Session
+from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.services.policy_names import FIELD, policies_require
+from sessions_app.services.records import record_delete, record_save
+
+
+def queue_check(*, cordoned: bool, reason: str) -> None:
+    """Raise `InvalidInput` if a queue is cordoned without a reason."""
+    if cordoned and not reason.strip():
+        raise InvalidInput({"cordon_reason": ["Say why the queue is cordoned."]})
+
+
+def queue_save(queue: Queue, *, by: str, fields: Collection[str] | None = None) -> None:
+    """Save a queue (of one that is there only `fields`, if given).
+
+    A new default queue takes the place of the project's old one.
+
+    Raises `InvalidInput` if it is cordoned without a reason, or names policies that its sessions
+    cannot have; `Conflict` if the project has another queue of its name.
+    """
+    queue_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
+    try:
+        with transaction.atomic():
+            if fields is None or FIELD in fields:
+                queue.retry_policies = policies_require(queue.retry_policies, project=queue.project)
+            if queue.is_default:
+                _dethrone(queue, by)
+            record_save(queue, by=by, fields=fields)
+            if not queue.cordoned:
+                wakeups.work_after_commit()
+    except IntegrityError as error:
+        raise _refusal(error, queue) from error
+
+
+def _refusal(error: IntegrityError, queue: Queue) -> Exception:
+    broken = str(error)
+    if "queue_name_unique" in broken:
+        why = f"project {queue.project.address} has a queue {queue.name!r} already"
+        return Conflict(why, errors={"name": ["is taken"]})
+    if "queue_one_default" in broken:
+        return Conflict("another queue was made the default at the same time; try again")
+    return error
+
+
+def queue_delete(queue: Queue, *, by: str) -> None:
+    """Delete a queue; a `Conflict` while it has sessions, or is the project's default."""
+    with transaction.atomic():
+        # Whoever submits to it holds it until the session is there.
+        locked = Queue.objects.select_for_update(of=("self",)).filter(pk=queue.pk).first()
+        if locked is None:
+            raise NotFound(f"no queue {queue.name}")
+        if locked.is_default:
+            raise Conflict("it is the project's default queue: make another the default first")
+        if Session.objects.filter(queue=locked).exists():
+            raise Conflict("the queue has sessions: cordon it, and delete it when they are gone")
+        record_delete(locked, by=by)
+
+
+def _dethrone(queue: Queue, by: str) -> None:
+    others = Queue.objects.select_for_update(no_key=True, of=("self",)).exclude(pk=queue.pk)
+    for other in others.filter(project=queue.project, is_default=True).select_related("project"):
+        Queue.objects.filter(pk=other.pk).update(is_default=False)
+        data = {"before": {"is_default": True}, "after": {"is_default": False}}
+        entry = AuditRow(by, "queue.change", "queue", str(other), queue.project.address, data)
+        audit_append([entry], now=database_now())

@@ -1,0 +1,127 @@
+"""Changing the defaults, the bounds and the switches of a scope, with an audit entry."""
+
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from django.db import transaction
+
+from retry.decide import Mode
+from retry.merge import violations
+from retry.policy import Bounds, InlinePolicy, dump_set
+from sessions_app import wakeups
+from sessions_app.errors import InvalidInput
+from sessions_app.locks import database_now
+from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
+from sessions_app.retry_layers import bound_layers
+from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.services.policy_names import policies_require
+
+SETTINGS = (
+    "mode",
+    "global_max_retries",
+    "default_policy",
+    "retries_per_minute",
+    "queue_retries_per_minute",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigScope:
+    """The cluster (both None), a domain, or a project."""
+
+    domain: Domain | None = None
+    project: Project | None = None
+
+    @property
+    def name(self) -> str:
+        """`cluster`, the domain's name, or `domain/project`."""
+        if self.project is not None:
+            return self.project.address
+        return "cluster" if self.domain is None else self.domain.name
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What finds the scope's row."""
+        return {"domain": self.domain, "project": self.project}
+
+
+def retry_defaults_put(
+    scope: ConfigScope, *, policy: InlinePolicy, bounds: Bounds, by: str, keep: bool = False
+) -> RetryDefaults:
+    """Replace the defaults of a scope; with `keep`, only the fields that are set.
+
+    Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above.
+    """
+    with transaction.atomic():
+        row, _ = RetryDefaults.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        before = {"policy": row.policy, "bounds": row.bounds}
+        if keep:
+            policy = InlinePolicy.model_validate(row.policy | dump_set(policy))
+            bounds = Bounds.model_validate(row.bounds | dump_set(bounds))
+        row.policy = dump_set(policy)
+        row.bounds = bounds.model_dump(mode="json", exclude_none=True)
+        row.updated_at = database_now()
+        row.save()
+        over = violations(policy, bound_layers(scope.project, scope.domain))
+        if over:
+            raise InvalidInput({f"policy.{name}": texts for name, texts in over.items()})
+        after = {"policy": row.policy, "bounds": row.bounds}
+        _audit(scope, "retry_defaults.put", before, after, by)
+    return row
+
+
+def retry_defaults_delete(scope: ConfigScope, *, by: str) -> None:
+    """Let a scope inherit everything again; deleting what is not there is fine."""
+    with transaction.atomic():
+        row = RetryDefaults.objects.select_for_update(no_key=True).filter(**scope.key).first()
+        if row is not None:
+            before = {"policy": row.policy, "bounds": row.bounds}
+            row.delete()
+            _audit(scope, "retry_defaults.delete", before, {}, by)
+
+
+class SettingsValues(TypedDict, total=False):
+    """Fields of `RetrySettings`; all but the mode are the cluster's."""
+
+    mode: Mode
+    global_max_retries: int | None
+    default_policy: str
+    """The name of a policy of the cluster; empty: none."""
+    retries_per_minute: int | None
+    queue_retries_per_minute: int | None
+
+
+def retry_settings_put(
+    scope: ConfigScope, *, by: str, **values: Unpack[SettingsValues]
+) -> RetrySettings:
+    """Set what is named of a scope's settings, effective at once; the rest stays as it is.
+
+    Raises `InvalidInput` naming `default_policy` if the cluster has no such policy.
+    """
+    with transaction.atomic():
+        if name := values.get("default_policy"):
+            policies_require([name], project=None, field="default_policy")
+        row, _ = RetrySettings.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        before = _settings(row)
+        for field, value in values.items():
+            setattr(row, field, value)
+        row.mode = Mode(row.mode).value
+        row.updated_at = database_now()
+        row.save()
+        _audit(scope, "retry_settings.put", before, _settings(row), by)
+        wakeups.sweep_after_commit()
+    return row
+
+
+def _settings(row: RetrySettings) -> dict[str, Any]:
+    # A domain and a project have only the mode.
+    clusters = row.domain_id is None and row.project_id is None
+    return {name: getattr(row, name) for name in (SETTINGS if clusters else SETTINGS[:1])}
+
+
+def _audit(
+    scope: ConfigScope, action: str, before: dict[str, Any], after: dict[str, Any], by: str
+) -> None:
+    kind = action.partition(".")[0]
+    entry = AuditRow(by, action, kind, scope.name, data={"before": before, "after": after})
+    audit_append([entry], now=database_now())

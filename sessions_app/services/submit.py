@@ -1,0 +1,320 @@
+"""Submit: the first attempts of new chains, one or a thousand in the same few statements."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from uuid_utils.compat import uuid7
+
+from retry.merge import Layer, MergedBounds, merge, violations
+from retry.policy import InlinePolicy, dump_set
+from sessions_app import wakeups
+from sessions_app.bulk import array, json_array
+from sessions_app.errors import Conflict, DomainError, InvalidInput
+from sessions_app.failpoints import atomic_step
+from sessions_app.locks import database_now
+from sessions_app.models import Project, Queue, Session
+from sessions_app.retry_layers import policy_layers
+from sessions_app.retry_scopes import retry_scopes
+from sessions_app.services.children import submitted_facts
+from sessions_app.services.policy_names import Asked, chains_policies
+from sessions_app.services.transitions import EventRow, events_append
+from sessions_app.states import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A validated creation request: everything but the policy is as it will be stored."""
+
+    name: str
+    job_set: str
+    creation_id: str | None
+    session_type: str
+    priority: int
+    retry_policy: InlinePolicy
+    retry_policies: tuple[str, ...]
+    """Named policies, beside those of the queue."""
+    spec: dict[str, Any]
+    """The fields of `SessionSpec`."""
+
+    def digest(self, queue: Queue) -> str:
+        """SHA-256 of what was asked for, the `creation_id` apart."""
+        asked = {
+            "queue": queue.pk,
+            "name": self.name,
+            "job_set": self.job_set,
+            "session_type": self.session_type,
+            "priority": self.priority,
+            "retry_policy": dump_set(self.retry_policy),
+            "spec": self.spec,
+        }
+        if self.retry_policies:
+            # Absent otherwise, as in the digests of before there were any.
+            asked["retry_policies"] = self.retry_policies
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A submission, where it goes, and the user whose it will be."""
+
+    project: Project
+    queue: Queue
+    owner_id: int
+    submission: Submission
+
+    @property
+    def asked(self) -> Asked:
+        """What decides about the policies of its chain."""
+        return Asked(self.project.pk, self.queue.pk, self.submission.retry_policies)
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A session, and whether it is new."""
+
+    session_id: UUID
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """A session about to be inserted, as the writer of events wants it, and what it is made of."""
+
+    id: UUID
+    placed: Placed
+    policy: InlinePolicy
+    policy_text: str
+    policies: list[str]
+    digest: str
+    spec_id: UUID
+    retry_count: int = 0
+    status: Status = Status.PENDING
+    event_seq: int = 0
+
+    @property
+    def root_id(self) -> UUID:
+        return self.id
+
+    @property
+    def project_id(self) -> int:
+        return self.placed.project.pk
+
+    @property
+    def job_set(self) -> str:
+        return self.placed.submission.job_set
+
+    @property
+    def creation_id(self) -> str:
+        return self.placed.submission.creation_id or str(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A submission that cannot be carried out, unless it was before."""
+
+    placed: Placed
+    error: InvalidInput
+    digest: str
+
+    @property
+    def project_id(self) -> int:
+        return self.placed.project.pk
+
+    @property
+    def creation_id(self) -> str:
+        return self.placed.submission.creation_id or ""
+
+
+def session_submit(placed: Placed) -> Submitted:
+    """Create the root of a chain, or find it again.
+
+    The same `creation_id` with the same request finds the first session again. Raises `Conflict`
+    if it came with another request, `InvalidInput` if the policy is over a bound or a named one
+    does not exist.
+    """
+    (outcome,) = sessions_submit([placed])
+    if isinstance(outcome, DomainError):
+        raise outcome
+    return outcome
+
+
+def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
+    """Create many roots as `session_submit` does one; an outcome for each, in their order."""
+    with atomic_step("submit"):
+        freezer = _Freezer([placed.project for placed in wanted])
+        policies = chains_policies({placed.asked for placed in wanted})
+        roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
+        new = [root for root in roots if isinstance(root, _Root)]
+        created = _insert(new, now=database_now())
+        known = _known([r for r in roots if isinstance(r, _Refused) or r.id not in created])
+    return [_outcome(root, created, known) for root in roots]
+
+
+class _Freezer:
+    """Merges the layers of defaults below each policy, as they are now: a chain keeps the policy
+    that it began with. Equal policies of a project are merged once."""
+
+    def __init__(self, projects: Sequence[Project]):
+        by_id = {project.pk: project for project in projects}
+        scopes = retry_scopes(by_id) if by_id else {}
+        self._bounds: dict[int, MergedBounds] = {pk: scopes[pk].bounds for pk in by_id}
+        self._layers = {pk: policy_layers(project) for pk, project in by_id.items()}
+        self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
+
+    def freeze(self, project: Project, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
+        """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""
+        key = (project.pk, json.dumps(dump_set(asked), sort_keys=True))
+        if key not in self._merged:
+            over = violations(asked, self._bounds[project.pk])
+            if over:
+                raise InvalidInput({f"retry_policy.{name}": texts for name, texts in over.items()})
+            policy = merge([*self._layers[project.pk], (Layer.SESSION, asked)]).policy
+            self._merged[key] = (policy, json.dumps(policy.model_dump(mode="json")))
+        return self._merged[key]
+
+
+def _root(
+    placed: Placed, freezer: _Freezer, policies: list[str] | InvalidInput
+) -> _Root | _Refused:
+    digest = placed.submission.digest(placed.queue)
+    try:
+        policy, text = freezer.freeze(placed.project, placed.submission.retry_policy)
+        if isinstance(policies, InvalidInput):
+            raise policies
+    except InvalidInput as error:
+        return _Refused(placed, error, digest)
+    return _Root(uuid7(), placed, policy, text, policies, digest, uuid7())
+
+
+_INSERT = """
+    INSERT INTO sessions_app_session
+        (id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
+         priority, status, phase, status_message, created_at, node, executor, root_id,
+         root_submitted_at, tip, retry_count, max_retries, retry_policy, retry_policies,
+         retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
+         lease_returns, report_seq, event_seq)
+    SELECT v.id, v.spec_id, v.project_id, v.queue_id, v.owner_id, v.name, v.job_set, v.creation_id,
+        v.session_type, v.priority, 'PENDING', 'waiting', '', %s, '', '', v.id, %s, true, 0,
+        v.max_retries, v.retry_policy::jsonb, v.retry_policies::jsonb, '{}', '', '', 'none', '',
+        '[]', 0, 0, 1
+    FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::int[], %s::text[],
+        %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[])
+        WITH ORDINALITY
+        AS v(id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
+             priority, max_retries, retry_policy, retry_policies, position)
+    ORDER BY v.project_id, v.creation_id, v.position
+    ON CONFLICT (project_id, creation_id) DO NOTHING
+    RETURNING id
+"""
+"""Ordered, so that two submissions of the same ids wait for each other in the same order."""
+
+
+def _insert(roots: Sequence[_Root], *, now: datetime) -> set[UUID]:
+    """Insert those whose `creation_id` is new, with their specification and first event."""
+    if not roots:
+        return set()
+    told = [root.placed.submission for root in roots]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT,
+            [
+                *(now, now),
+                array(root.id for root in roots),
+                array(root.spec_id for root in roots),
+                array(root.project_id for root in roots),
+                array(root.placed.queue.pk for root in roots),
+                array(root.placed.owner_id for root in roots),
+                array(submission.name for submission in told),
+                array(submission.job_set for submission in told),
+                array(root.creation_id for root in roots),
+                array(submission.session_type for submission in told),
+                array(submission.priority for submission in told),
+                array(root.policy.max_retries for root in roots),
+                array(root.policy_text for root in roots),
+                json_array(root.policies for root in roots),
+            ],
+        )
+        created = {row[0] for row in cursor.fetchall()}
+    new = [root for root in roots if root.id in created]
+    _insert_specs(new)
+    facts = submitted_facts({})
+    events_append([EventRow(root, 1, "session.submitted", facts) for root in new], now=now)
+    if new:
+        wakeups.work_after_commit()
+    return created
+
+
+_INSERT_SPECS = """
+    INSERT INTO sessions_app_sessionspec
+        (id, request_digest, image, command, environ, resources, mounts, ports, labels, pod_spec,
+         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period)
+    SELECT v.id, v.request_digest, v.image, v.command::jsonb, v.environ::jsonb,
+        v.resources::jsonb, v.mounts::jsonb, v.ports::jsonb, v.labels::jsonb,
+        nullif(v.pod_spec, 'null')::jsonb, v.cluster_size, v.batch_timeout, v.scheduling_timeout,
+        v.termination_grace_period
+    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::float8[], %s::float8[],
+        %s::float8[])
+        AS v(id, request_digest, image, command, environ, resources, mounts, ports, labels,
+             pod_spec, cluster_size, batch_timeout, scheduling_timeout, termination_grace_period)
+"""
+_SPEC_JSON = ("command", "environ", "resources", "mounts", "ports", "labels", "pod_spec")
+_SPEC_NUMBERS = (
+    "cluster_size",
+    "batch_timeout",
+    "scheduling_timeout",
+    "termination_grace_period",
+)
+
+
+def _insert_specs(roots: Sequence[_Root]) -> None:
+    if not roots:
+        return
+    specs = [root.placed.submission.spec for root in roots]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT_SPECS,
+            [
+                array(root.spec_id for root in roots),
+                array(root.digest for root in roots),
+                array(spec["image"] for spec in specs),
+                *(json_array(spec[name] for spec in specs) for name in _SPEC_JSON),
+                *(array(spec[name] for spec in specs) for name in _SPEC_NUMBERS),
+            ],
+        )
+
+
+_Known = dict[tuple[int, str], tuple[UUID, str]]
+
+
+def _known(roots: Sequence[_Root | _Refused]) -> _Known:
+    """The sessions that have the `creation_id` of these already: id and digest of their request."""
+    if not roots:
+        return {}
+    rows = Session.objects.filter(
+        project__in={root.project_id for root in roots},
+        creation_id__in={root.creation_id for root in roots},
+    ).values_list("project_id", "creation_id", "pk", "spec__request_digest")
+    return {(project, creation): (pk, digest) for project, creation, pk, digest in rows}
+
+
+def _outcome(root: _Root | _Refused, created: set[UUID], known: _Known) -> Submitted | DomainError:
+    if isinstance(root, _Root) and root.id in created:
+        return Submitted(root.id, True)
+    found = known.get((root.project_id, root.creation_id))
+    if found is not None and found[1] == root.digest:
+        return Submitted(found[0], False)
+    if isinstance(root, _Refused):
+        return root.error
+    session_id, _ = known[root.project_id, root.creation_id]
+    return Conflict(
+        f"creation_id {root.creation_id!r} was used for another request in this project",
+        session_id=str(session_id),
+        errors={"creation_id": ["was used before with another request"]},
+    )

@@ -1,0 +1,93 @@
+"""API tokens: made once, shown once, kept as a hash."""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from sessions_app.errors import NotFound
+from sessions_app.locks import database_now
+from sessions_app.models import ApiToken, Project
+from sessions_app.services.audit import AuditRow, audit_append
+
+PREFIX = "rpr_"
+PREFIX_LENGTH = 12
+USE_RESOLUTION = timedelta(minutes=1)
+"""The last use is written at most this often for each token."""
+
+
+def _digest(secret: str) -> str:
+    # A random secret of 256 bits needs no slow hash.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def token_create(
+    *,
+    name: str,
+    user: User | None = None,
+    executor_name: str = "",
+    project: Project | None = None,
+    read_only: bool = False,
+    expires_at: datetime | None = None,
+    by: str = "",
+) -> str:
+    """Make a token for a user or an executor; the secret, which is not kept.
+
+    `by` is the person who asked, if one did: that is audited.
+    """
+    secret = PREFIX + secrets.token_urlsafe(32)
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            name=name,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=_digest(secret),
+            user=user,
+            executor_name=executor_name,
+            project=project,
+            read_only=read_only,
+            expires_at=expires_at,
+        )
+        if by:
+            data = {"name": name, "bearer": _bearer(token), "read_only": read_only}
+            entry = AuditRow(by, "token.create", "token", token.prefix, data=data)
+            audit_append([entry], now=database_now())
+    return secret
+
+
+def _bearer(token: ApiToken) -> str:
+    return token.user.username if token.user else f"executor:{token.executor_name}"
+
+
+def token_find(secret: str) -> ApiToken | None:
+    """The valid token of this secret, its use recorded; None if unknown, expired or disabled."""
+    now = timezone.now()
+    token = (
+        ApiToken.objects.select_related("user", "project__domain")
+        .filter(Q(expires_at=None) | Q(expires_at__gt=now), digest=_digest(secret))
+        .first()
+    )
+    if token is None or (token.user is not None and not token.user.is_active):
+        return None
+    if token.last_used_at is None or now - token.last_used_at > USE_RESOLUTION:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+@transaction.atomic
+def token_revoke(*, prefix: str, by: str) -> ApiToken:
+    """Forget the token that begins with `prefix`, at once; what it was.
+
+    Raises `NotFound` unless exactly one token begins so.
+    """
+    found = list(ApiToken.objects.select_related("user").filter(prefix=prefix)[:2])
+    if len(found) != 1:
+        raise NotFound(f"{'several tokens begin' if found else 'no token begins'} with {prefix}")
+    token = found[0]
+    data = {"name": token.name, "bearer": _bearer(token)}
+    audit_append([AuditRow(by, "token.revoke", "token", prefix, data=data)], now=database_now())
+    token.delete()
+    return token

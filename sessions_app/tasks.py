@@ -1,0 +1,44 @@
+"""Celery tasks over the records: short steps, safe to run twice, that take no arguments.
+
+A message never says which retry is due: the rows do.
+"""
+
+from celery import shared_task
+
+from sessions_app import wakeups
+from sessions_app.services.dispatch import BATCH, held_resume, next_due, retries_dispatch
+
+MAX_BATCHES = 20
+"""So that one task stays short whatever is due; what is left asks for another run."""
+NEAR_SECONDS = 2.0
+
+
+@shared_task(name="sessions_app.tasks.dispatch_due_retries", ignore_result=True)
+def dispatch_due_retries() -> int:
+    """Bring the child of every due retry; the number of children."""
+    dispatched = batches = 0
+    left = next_due()
+    while left is not None and left <= 0 and batches < MAX_BATCHES:
+        batches += 1
+        result = retries_dispatch()
+        dispatched += result.dispatched
+        left = next_due()
+        if result.claimed < BATCH:
+            break
+    if left is not None and left <= 0 and batches == MAX_BATCHES:
+        wakeups.go_on()
+    elif left is not None and left <= NEAR_SECONDS:
+        wakeups.look_again(left)
+    return dispatched
+
+
+@shared_task(name="sessions_app.tasks.sweep_retries", ignore_result=True)
+def sweep_retries() -> int:
+    """What hints may have missed: resume held retries, then dispatch what is due."""
+    for _ in range(MAX_BATCHES):
+        if held_resume() < BATCH:
+            break
+    else:
+        wakeups.sweep_after_commit()
+    dispatched: int = dispatch_due_retries()
+    return dispatched

@@ -1,0 +1,196 @@
+"""Values as people read them: times, durations, states, ids, free text from terminals.
+
+Everything that returns markup escapes what it was given.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from retry.reasons import reason_words
+from sessions_app.states import LIVE_STATUSES, Status
+
+register = template.Library()
+
+SHORT_ID = 13
+"""The part of a UUIDv7 that tells its millisecond: the least that tells neighbours apart."""
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_TONES = {
+    Status.PENDING: "waiting",
+    **dict.fromkeys(LIVE_STATUSES, "live"),
+    Status.TERMINATED: "good",
+    Status.ERROR: "bad",
+    Status.CANCELLED: "off",
+}
+# Colours and cursor movements (CSI), titles and links (OSC), and single control characters.
+_TERMINAL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
+)
+
+
+@register.filter
+def duration(seconds: float | None, parts: int = 2) -> str:
+    """Seconds as text of at most `parts` units: `0.25 s`, `42 s`, `3 min 20 s`, `2 d 4 h`."""
+    if seconds is None:
+        return ""
+    if 0 < seconds < 10:
+        return f"{seconds:.2g} s"
+    rest = max(int(seconds), 0)
+    found: list[tuple[int, str]] = []
+    for size, unit in _UNITS:
+        count, rest = divmod(rest, size)
+        if count or found:
+            found.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in found[:parts] if count) or "0 s"
+
+
+def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
+    """Seconds from `start` to `end`, never negative; None if one of them is missing."""
+    if start is None or end is None:
+        return None
+    return max((end - start).total_seconds(), 0.0)
+
+
+@register.filter
+def lasted(attempt: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds that an attempt ran, up to `now` if it still does; None if it never started."""
+    return seconds_between(attempt["started_at"], attempt["finished_at"] or now)
+
+
+@register.filter
+def exact(value: datetime) -> str:
+    """A time to the second, in UTC."""
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@register.filter
+def ago(value: datetime | None, now: datetime) -> str:
+    """A past time as `<time>`: relative in text, exact on hover; `reprise.js` keeps it current."""
+    if value is None:
+        return ""
+    seconds = int((now - value).total_seconds())
+    return _time(value, f"{duration(seconds, 1)} ago" if seconds > 0 else "just now", "ago")
+
+
+@register.filter
+def until(value: datetime | None, now: datetime) -> str:
+    """A coming time as `<time>`, counted down; one that has passed is due `now`."""
+    if value is None:
+        return ""
+    seconds = int((value - now).total_seconds())
+    return _time(value, f"in {duration(seconds)}" if seconds > 0 else "now", "until")
+
+
+@register.filter
+def since(value: datetime | None, now: datetime) -> str:
+    """How long something lasts already, as `<time>`, counted up."""
+    if value is None:
+        return ""
+    return _time(value, duration(int((now - value).total_seconds())), "since")
+
+
+def _time(value: datetime, text: str, kind: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
+        value.astimezone(UTC).isoformat(),
+        exact(value),
+        kind,
+        text,
+    )
+
+
+@register.filter
+def tone(status: str) -> str:
+    """The family of a status: `waiting`, `live`, `good`, `bad` or `off`; it decides the colour."""
+    return _TONES[Status(status)]
+
+
+@register.filter
+def badge(status: str) -> str:
+    """A status as a coloured word."""
+    return format_html('<span class="badge {}">{}</span>', tone(status), status)
+
+
+@register.filter
+def attempt_of(retry_state: Mapping[str, Any]) -> str:
+    """`attempt 2 of 4`, counted from 1."""
+    return f"attempt {retry_state['attempt'] + 1} of {retry_state['max_attempts']}"
+
+
+@register.filter
+def short_id(value: UUID | str) -> str:
+    """The beginning of an id, enough to find it by."""
+    return str(value)[:SHORT_ID]
+
+
+@register.filter
+def words(code: object) -> str:
+    """A code of the contract as words: `max_retries` is `max retries`; nothing for None."""
+    if isinstance(code, float):
+        return compact(code)
+    return "" if code is None else str(code).replace("_", " ")
+
+
+@register.filter
+def because(reason: str | None) -> str:
+    """The reason of a decision as a clause: `its retries are used up`."""
+    return reason_words(reason or "")
+
+
+@register.filter
+def coded(sentence: str) -> SafeString:
+    """A sentence in which `what one types` is set apart."""
+    parts = sentence.split("`")
+    if len(parts) % 2 == 0:
+        return format_html("{}", sentence)
+    forms = ("{}", "<code>{}</code>")
+    shown = [(format_html(forms[at % 2], part),) for at, part in enumerate(parts)]
+    return format_html_join("", "{}", shown)
+
+
+@register.filter
+def shell(command: Sequence[str]) -> str:
+    """A command as one would type it."""
+    return shlex.join(command)
+
+
+@register.filter
+def compact(value: object) -> str:
+    """A JSON value on one line; text as it is, a list of texts with commas, a number in short."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return f"{float(f'{value:.6g}'):.15g}"
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+@register.filter
+def items(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The pairs of a mapping, also of one that has a key `items` (an `environ` may)."""
+    return list(facts.items())
+
+
+@register.filter
+def step_facts(step: Mapping[str, Any]) -> dict[str, Any]:
+    """What one step of a trace looked at: neither its name and result nor what it did not find."""
+    return {
+        key: value
+        for key, value in step.items()
+        if key not in {"step", "result"} and value not in ("", None, [])
+    }
+
+
+@register.filter
+def plain(text: str) -> str:
+    """A log without the control sequences that only a terminal understands."""
+    return _TERMINAL.sub("", text)

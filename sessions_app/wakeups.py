@@ -1,0 +1,194 @@
+"""Messages that wake somebody up, sent after commit by one background thread of each process.
+
+Nothing here is relied upon: a wake-up that is late, lost or doubled costs time, never a retry.
+Services only drop a note into memory, so that a dead broker does not slow them down.
+"""
+
+import heapq
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from sessions_app.failpoints import reach
+
+logger = logging.getLogger(__name__)
+
+WORK_CHANNEL = "reprise_work"
+HINT_HORIZON = timedelta(seconds=900)
+"""What is due later gets no hint; the sweep brings it."""
+HELD_BACK = 1.0
+"""Seconds; what is due sooner waits here and is sent without countdown."""
+MAX_WAITING = 10_000
+NOTIFY_INTERVAL = 0.1
+_ONCE_MORE = {"max_retries": 1, "interval_start": 0}
+"""The first message after a restart of the broker meets a connection that is gone."""
+
+
+class Publisher:
+    """Sends hints for due retries and NOTIFYs of new work; one a process.
+
+    A hint is sent at most once for each due second, a NOTIFY at most ten times a second. What
+    would wait behind `MAX_WAITING` others is dropped, and so is what fails.
+    """
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition()
+        self._sends: list[tuple[float, float, float]] = []
+        self._known: set[float] = set()
+        self._work = False
+        self._sweep = False
+        self._notified = 0.0
+        self._thread: threading.Thread | None = None
+
+    def hints(self, due_ats: Iterable[float]) -> None:
+        """Ask for runs of dispatch at these times."""
+        for due_at in due_ats:
+            self.hint(due_at)
+
+    def hint(self, due_at: float) -> None:
+        """Ask for a run of dispatch at `due_at` (seconds since the epoch)."""
+        now = time.time()
+        soon = due_at - now <= HELD_BACK
+        # Hints ahead are one for each due second; at the last moment tenths are told apart, so
+        # that a retry after a few milliseconds does not wait for the end of its second.
+        slot = math.ceil(due_at * 10) / 10 if soon else float(math.ceil(due_at))
+        with self._wake:
+            if slot in self._known or len(self._sends) >= MAX_WAITING:
+                return
+            if len(self._known) >= MAX_WAITING:
+                self._known = {known for known in self._known if known > now}
+            self._known.add(slot)
+            heapq.heappush(self._sends, (slot if soon else 0.0, slot, due_at))
+            self._start()
+            self._wake.notify()
+
+    def work(self) -> None:
+        """Say that sessions wait for executors, or that runs are to be stopped."""
+        with self._wake:
+            self._work = True
+            self._start()
+            self._wake.notify()
+
+    def sweep(self) -> None:
+        """Ask for a sweep of all waiting retries, held ones too."""
+        with self._wake:
+            self._sweep = True
+            self._start()
+            self._wake.notify()
+
+    def _start(self) -> None:
+        # A thread does not survive a fork: each process starts its own at its first wake-up.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="wakeups", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while (pause := self._pause()) is None or pause > 0:
+                    self._wake.wait(pause)
+                due_at = self._take()
+                work = self._take_work()
+                sweep, self._sweep = self._sweep, False
+            if sweep:
+                _send("sweep_retries", None)
+            if work:
+                _notify_work()
+            if due_at is not None:
+                _send_hint(due_at)
+
+    def _pause(self) -> float | None:
+        """Seconds until there is something to do; None: nothing is known."""
+        pauses = [0.0] if self._sweep else []
+        if self._work:
+            pauses.append(self._notified + NOTIFY_INTERVAL - time.monotonic())
+        if self._sends:
+            pauses.append(self._sends[0][0] - time.time())
+        return min(pauses, default=None)
+
+    def _take_work(self) -> bool:
+        if not self._work or time.monotonic() < self._notified + NOTIFY_INTERVAL:
+            return False
+        self._work = False
+        self._notified = time.monotonic()
+        return True
+
+    def _take(self) -> float | None:
+        if not self._sends or self._sends[0][0] > time.time():
+            return None
+        send_at, slot, due_at = heapq.heappop(self._sends)
+        if send_at:
+            self._known.discard(slot)
+        return due_at
+
+
+def _send_hint(due_at: float) -> None:
+    countdown = math.ceil(due_at - time.time())
+    _send("dispatch_due_retries", countdown if countdown > 0 else None)
+
+
+def _send(task: str, countdown: int | None) -> None:
+    from sessions_app import tasks  # noqa: PLC0415  # tasks import services, which import this
+
+    reach("hint.before_send")
+    try:
+        getattr(tasks, task).apply_async(countdown=countdown, retry_policy=_ONCE_MORE)
+    except Exception as error:  # noqa: BLE001  # any failure of any broker: the sweep comes anyway
+        logger.info("hint dropped: %s", error)
+    reach("hint.after_send")
+
+
+def _notify_work() -> None:
+    reach("notify.before_send")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"NOTIFY {WORK_CHANNEL}")
+    except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on
+        logger.info("NOTIFY dropped: %s", error)
+    finally:
+        connection.close()
+    reach("notify.after_send")
+
+
+publisher = Publisher()
+
+
+def retries_due_after_commit(due_ats: Iterable[datetime | None], *, now: datetime) -> None:
+    """After commit, hint at each of these times that lies within the horizon."""
+    latest = now + HINT_HORIZON
+    # The publisher counts on this process's clock; only the distance to now is the database's.
+    offset = time.time() - now.timestamp()
+    wanted = {due.timestamp() + offset for due in due_ats if due is not None and due <= latest}
+    if wanted:
+        transaction.on_commit(lambda: publisher.hints(wanted))
+
+
+def look_again(left: float) -> None:
+    """Ask for one more run of dispatch when a retry that is due in `left` seconds is.
+
+    One that should have gone already is somebody else's just now, and is looked at a second later.
+    Through the publisher, because runs that asked each for itself would never become fewer while
+    retries keep coming due.
+    """
+    now = time.time()
+    publisher.hint(now + left if left > 0 else math.floor(now) + 2)
+
+
+def go_on() -> None:
+    """Ask for another run of dispatch at once: there is more than one run takes."""
+    publisher.hint(time.time())
+
+
+def work_after_commit() -> None:
+    """After commit, wake the long polls of executors."""
+    transaction.on_commit(publisher.work)
+
+
+def sweep_after_commit() -> None:
+    """After commit, look at all waiting retries: a switch was moved."""
+    transaction.on_commit(publisher.sweep)

@@ -1,0 +1,25 @@
+"""One standalone server for all tests that leave it running."""
+
+from collections.abc import Iterator
+
+import pytest
+from reprise_client import Client
+
+from tests.acceptance.running import Standalone
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """Runs for the whole test run; whoever stops or kills it wants one of its own."""
+    data_dir = tmp_path_factory.mktemp("standalone") / "data"
+    with Standalone(data_dir) as server:
+        server.start()
+        yield server
+        assert server.violations() == []
+        server.stop()
+
+
+@pytest.fixture
+def client(standalone: Standalone) -> Client:
+    """A cluster admin's."""
+    return standalone.client

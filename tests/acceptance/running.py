@@ -1,0 +1,284 @@
+"""A standalone server as a child process, and what tests need to talk to it and to judge it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from reprise_client import Attempt, Client, Session
+from reprise_client.errors import RepriseError
+
+from reprise.standalone.postgres import EmbeddedPostgres
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+CHAIN_SECONDS = 40.0
+
+Value = TypeVar("Value")
+
+_CHECK = """
+import django, json
+django.setup()
+from tests.invariants import check_all
+print(json.dumps(check_all()))
+"""
+
+
+def until(condition: Callable[[], Value | None], seconds: float, what: str = "") -> Value:
+    """The first true value of `condition`, which is looked at again and again for `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
+        time.sleep(0.02)
+    return value
+
+
+def clean_environ(**more: str) -> dict[str, str]:
+    """This process's environment without what would point Reprise at another place."""
+    ours = ("DATABASE_URL", "BROKER_URL")
+    kept = {k: v for k, v in os.environ.items() if k not in ours and not k.startswith("REPRISE_")}
+    return {**kept, "PYTHONFAULTHANDLER": "1", **more}
+
+
+class Program:
+    """A child process in a process group of its own, with its output kept."""
+
+    def __init__(self, command: Sequence[str], **environ: str):
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `reap`
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=clean_environ(**environ),
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._err,
+            start_new_session=True,
+        )
+        self._said: tuple[str, str] | None = None
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """What it has written to standard output and standard error."""
+        return self._said or (_read(self._out.fileno()), _read(self._err.fileno()))
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def signal(self, number: signal.Signals, *, group: bool = False) -> None:
+        if not self.alive:
+            return
+        if group:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
+
+    def reap(self, seconds: float = STOP_SECONDS) -> int:
+        """Its exit code, once it has ended by itself; fails with its stacks if it does not."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait()
+            raise AssertionError(f"has not ended within {seconds:g} s: {self.said[1]}") from None
+        if self._said is None:
+            self._said = self.said
+            self._out.close()
+            self._err.close()
+        return code
+
+    def kill(self) -> None:
+        """End it and its whole group at once."""
+        self.signal(signal.SIGKILL, group=True)
+        self.reap()
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
+
+
+class Standalone:
+    """`manage.py standalone` on one data directory; has one life after the other.
+
+    `python` is how to run it, such as somebody else's interpreter.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        python: Sequence[str] = (sys.executable,),
+        options: Sequence[str] = ("--port", "0"),
+    ):
+        self.data_dir = data_dir
+        self._command = [
+            *(*python, "manage.py", "standalone", "--data-dir", str(data_dir), *options)
+        ]
+        self._program: Program | None = None
+        self._client: Client | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._program is not None:
+            self.kill()
+
+    @property
+    def program(self) -> Program:
+        """Its present life, or the last one."""
+        assert self._program is not None
+        return self._program
+
+    def spawn(self, **environ: str) -> Program:
+        """Begin a life without waiting for anything."""
+        self._program = Program(self._command, **environ)
+        return self._program
+
+    def start(self, seconds: float = START_SECONDS, **environ: str) -> float:
+        """Begin a life and wait until it says that it is ready; the seconds that took."""
+        began = time.monotonic()
+        program = self.spawn(**environ)
+        until(lambda: "is ready at" in program.said[0] or not program.alive, seconds, "ready")
+        assert program.alive, program.said[1]
+        return time.monotonic() - began
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> float:
+        """Ask it to stop and wait until it has; the seconds that took."""
+        self._disconnect()
+        began = time.monotonic()
+        self.program.signal(number, group=group)
+        assert self.program.reap() == 0, self.program.said[1]
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9 of its whole process group, and of nothing else."""
+        self._disconnect()
+        self.program.kill()
+
+    def await_death(self, seconds: float) -> None:
+        """Wait until it has died of itself, and let nothing of its group survive."""
+        pid = self.program.process.pid
+        self._disconnect()
+        self.program.reap(seconds)
+        for process in processes_of(self.data_dir):
+            if process.group == pid:
+                os.kill(process.pid, signal.SIGKILL)
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads((self.data_dir / "credentials.json").read_text())
+        return found
+
+    @property
+    def client(self) -> Client:
+        """A cluster admin's client of the present life."""
+        if self._client is None:
+            said = self.credentials
+            self._client = Client(said["url"], said["token"], said["project"])
+        return self._client
+
+    @property
+    def database_url(self) -> str:
+        return EmbeddedPostgres(self.data_dir).url
+
+    def violations(self) -> list[str]:
+        """What is wrong in the whole database; to be asked when nothing moves."""
+        return check_database(self.database_url)
+
+    def agent_pid(self) -> int | None:
+        """The local executor's process, if it runs."""
+        found = [p.pid for p in processes_of(self.data_dir) if b"\0executor\0" in p.command]
+        return found[0] if found else None
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def check_database(url: str) -> list[str]:
+    """The violations of all invariants in a database."""
+    command = [sys.executable, "-W", "error", "-c", _CHECK]
+    environ = clean_environ(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="reprise.settings")
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+class Process:
+    """A living process that has to do with a directory."""
+
+    def __init__(self, pid: int, command: bytes):
+        self.pid = pid
+        self.command = command
+        self.group = os.getpgid(pid)
+
+    def __repr__(self) -> str:
+        return f"{self.pid}: {self.command.replace(bytes(1), b' ').decode(errors='replace')}"
+
+
+def processes_of(directory: Path) -> list[Process]:
+    """Living processes that name the directory in their command or environment or work in it."""
+    name = os.fsencode(directory)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            place = os.fsencode((entry / "cwd").readlink())
+            if name in command or name in place or name in (entry / "environ").read_bytes():
+                found.append(Process(int(entry.name), command))
+        except (OSError, ValueError):
+            continue  # it has just ended, or is somebody else's
+    return found
+
+
+def submit(
+    client: Client, script: str, *, policy: dict[str, Any] | None = None, **fields: Any
+) -> str:
+    """Submit a shell script as a session; its id."""
+    wanted = {"jitter": "none", "retry_delay": 0.2, **(policy or {})}
+    session = client.session_create(
+        image="any", command=["sh", "-c", script], retry_policy=wanted, **fields
+    )
+    return session.id
+
+
+def ended(client: Client, session_id: str, seconds: float = CHAIN_SECONDS) -> list[Attempt]:
+    """All attempts of a chain, once it is over."""
+    client.wait(session_id, timeout=seconds)
+    return client.attempts(session_id)
+
+
+def reached(client: Client, session_id: str, status: str, seconds: float = 15.0) -> Session:
+    """The session, once it has this status."""
+    return until(lambda: _with_status(client, session_id, status), seconds, f"it is {status}")
+
+
+def _with_status(client: Client, session_id: str, status: str) -> Session | None:
+    try:
+        session = client.session(session_id)
+    except RepriseError:
+        return None
+    return session if session.status == status else None
+
+
+def retry_waits(client: Client, session_id: str, seconds: float = 15.0) -> Session:
+    """The session, once its retry is scheduled."""
+
+    def waiting() -> Session | None:
+        session = client.session(session_id)
+        return session if session.retry_state.state == "scheduled" else None
+
+    return until(waiting, seconds, "a retry waits")

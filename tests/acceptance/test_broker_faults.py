@@ -1,0 +1,400 @@
+"""RabbitMQ stopped, killed and wiped, poison, and two beats: a broker of these tests' own."""
+
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from kombu import Connection
+
+from reprise import broker
+from reprise.watchdog import EXIT_CODE
+from tests.acceptance.broker import PrivateNode, wipe
+from tests.acceptance.cluster import Cluster
+from tests.acceptance.running import Program, check_database, ended, retry_waits, submit, until
+
+pytestmark = [
+    pytest.mark.rabbitmq,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("broker_faults"),  # one broker and one set of processes for all
+    pytest.mark.timeout(300),
+]
+
+RETRIES = 10_000
+FLAKY = 'test "$REPRISE_ATTEMPT" -gt 0'
+# The first attempts of many chains fail, in a project that no executor serves.
+FAIL_MANY = """
+import sys, time
+from uuid import uuid4
+import django
+django.setup()
+from django.db import connection
+from retry.evidence import Termination
+from sessions_app.models import Project
+from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.submit import Placed, sessions_submit
+from tests import factories
+from sessions_app.api.requests import SessionCreate
+
+count, delay = int(sys.argv[1]), float(sys.argv[2])
+project = factories.project(uuid4().hex)
+owner = factories.user(uuid4().hex, project=project).pk
+queue = project.queues.get()
+asked = SessionCreate.model_validate({
+    "command": ["true"],
+    "retry_policy": {"max_retries": 1, "retry_delay": delay, "jitter": "none"},
+})
+ids = []
+while len(ids) < count:
+    placed = [Placed(project, queue, owner, asked.submission()) for _ in range(500)]
+    ids += [made.session_id for made in sessions_submit(placed)]
+for start in range(0, count, 500):
+    sessions_settle({id: End(Termination(exit_code=1)) for id in ids[start:start + 500]})
+time.sleep(1)  # the hints leave in the background
+print(project.pk)
+"""
+SETTLE = """
+import json, sys, time
+from uuid import uuid4
+import django
+django.setup()
+from retry.evidence import Termination
+from sessions_app.services.settle import End, sessions_settle
+from tests import factories
+
+project = factories.project(uuid4().hex)
+owner = factories.user(uuid4().hex, project=project)
+policy = {"max_retries": 1, "retry_delay": 30, "jitter": "random"}
+sessions = [factories.submit(project, owner=owner, retry_policy=policy) for _ in range(60)]
+took = []
+for session in sessions:
+    began = time.perf_counter()
+    sessions_settle({session.pk: End(Termination(exit_code=1))})
+    took.append(time.perf_counter() - began)
+print(json.dumps(took))
+"""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateNode]:
+    node = PrivateNode(tmp_path_factory.mktemp("broker"))
+    try:
+        node.start()
+        yield node
+    finally:
+        node.close()
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory, node: PrivateNode) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), node.url)
+    try:
+        yield cluster
+        # Once, after all of it: nothing lost, nothing twice.
+        assert check_database(cluster.database_url) == []
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(everything: Cluster, node: PrivateNode) -> Iterator[Cluster]:
+    """With its broker up; what a test starts ends with it."""
+    node.ensure()
+    with everything.alone():
+        yield everything
+
+
+def query(cluster: Cluster, sql: str, *values: Any) -> Any:
+    """The first row's first column."""
+    with psycopg.connect(cluster.database_url, autocommit=True) as connection:
+        row = connection.execute(sql, values).fetchone()
+        return row[0] if row else None
+
+
+def waiting_in(url: str, queue: str) -> int:
+    """How many messages are ready in a queue."""
+    with Connection(url) as connection, connection.channel() as channel:
+        found: int = channel.queue_declare(queue, passive=True).message_count  # type: ignore[attr-defined]
+        return found
+
+
+def came_late(cluster: Cluster, session: str) -> timedelta:
+    """How long after it was due the second attempt came."""
+    first, second = ended(cluster.client, session)
+    assert (first.status, second.status) == ("ERROR", "TERMINATED")
+    late = (
+        "SELECT s.created_at - d.due_at FROM sessions_app_retrydecision d "
+        "JOIN sessions_app_session s ON s.id = d.next_session_id WHERE d.session_id = %s"
+    )
+    found: timedelta = query(cluster, late, session)
+    return found
+
+
+# --- what waits for its time
+
+
+def test_a_hint_waits_for_the_first_worker(cluster: Cluster, node: PrivateNode) -> None:
+    """Only `declare_queues` has been here: the web server's countdown is in the ladder."""
+    session = submit(cluster.client, FLAKY, policy={"max_retries": 1, "retry_delay": 4.0})
+    retry_waits(cluster.client, session)
+    until(lambda: waiting_in(node.url, "retry"), 15.0, "the hint comes down the ladder")
+    worker = cluster.start_worker("--pool=solo")
+    assert timedelta(0) <= came_late(cluster, session)
+    worker.kill()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_countdown_survives_its_worker_and_the_broker(
+    cluster: Cluster, node: PrivateNode, how: str
+) -> None:
+    """No beat runs here: only the message can bring the child."""
+    worker = cluster.start_worker("--concurrency=1")
+    session = submit(cluster.client, FLAKY, policy={"max_retries": 1, "retry_delay": 20.0})
+    retry_waits(cluster.client, session)
+    time.sleep(1.0)  # the hint leaves in the background
+    worker.kill()
+    getattr(node, how)()
+    node.start()
+    worker = cluster.start_worker("--concurrency=1")
+    assert timedelta(0) <= came_late(cluster, session) < timedelta(seconds=4)
+    worker.kill()
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["stopped", "wiped"])
+def test_ten_thousand_retries_while_the_broker_is_away(
+    cluster: Cluster, node: PrivateNode, wiped: bool
+) -> None:
+    worker = cluster.start_worker("--concurrency=2", "--beat")
+    project = int(cluster.run(FAIL_MANY, str(RETRIES), "40"))
+    states = (
+        "SELECT count(*) FROM sessions_app_retrydecision d JOIN sessions_app_session s "
+        "ON s.id = d.session_id WHERE s.project_id = %s AND d.state = %s"
+    )
+    assert query(cluster, states, project, "scheduled") == RETRIES
+    node.stop()
+    if wiped:
+        node.wipe()
+    due = (
+        "SELECT coalesce(bool_and(due_at < clock_timestamp()), true) "
+        "FROM sessions_app_retrydecision WHERE state = 'scheduled'"
+    )
+    until(lambda: query(cluster, due), 60.0, "all are due")
+    assert query(cluster, states, project, "scheduled") == RETRIES
+    node.start()
+    until(lambda: query(cluster, states, project, "dispatched") == RETRIES, 120.0, "all happen")
+    children = "SELECT count(*) FROM sessions_app_session WHERE project_id = %s"
+    assert query(cluster, children, project) == 2 * RETRIES
+    worker.kill()
+
+
+# --- poison
+
+
+def test_poison_is_parked_and_shown(cluster: Cluster, node: PrivateNode) -> None:
+    """The task kills the process that takes it, each time."""
+    wipe(node.url, (*broker.KINDS, broker.PARKED.name))
+    worker = cluster.start_worker("--concurrency=1", REPRISE_FAILPOINT="dispatch.before_commit")
+    session = submit(cluster.client, FLAKY, policy={"max_retries": 1})
+    until(lambda: waiting_in(node.url, broker.PARKED.name) == 1, 60.0, "the task is parked")
+    assert worker.alive
+    worker.kill()
+    due = "UPDATE django_celery_beat_periodictask SET last_run_at = '2020-01-01' RETURNING id"
+    assert query(cluster, due)
+    worker = cluster.start_worker("--concurrency=1", "--beat")
+    until(lambda: query(cluster, "SELECT count(*) FROM reprise_parkedtask"), 30.0, "it is shown")
+    shown = "SELECT name || ' ' || queue || ' ' || reason || ' ' || state || ' ' || times FROM {}"
+    assert query(cluster, shown.format("reprise_parkedtask")) == (
+        "sessions_app.tasks.dispatch_due_retries retry delivery_limit parked 1"
+    )
+    until(lambda: waiting_in(node.url, broker.PARKED.name) == 0, 10.0, "it left the broker")
+    assert "reprise_parked_tasks 1.0" in get(cluster, "/metrics")[1]
+    came_late(cluster, session)
+    worker.kill()
+
+
+def test_what_expires_is_dropped(cluster: Cluster, node: PrivateNode) -> None:
+    """Periodic messages neither pile up while no worker is there, nor count as poison."""
+    queues = (*broker.KINDS, broker.PARKED.name)
+    wipe(node.url, queues)
+    with Connection(node.url) as connection, connection.Producer() as producer:
+        for kind in broker.KINDS:
+            producer.publish({}, exchange=broker.EXCHANGE, routing_key=kind, expiration=1)
+    assert sum(waiting_in(node.url, queue) for queue in queues) == 4
+    until(lambda: not any(waiting_in(node.url, q) for q in queues), 10.0, "they expire")
+    assert waiting_in(node.url, broker.EXPIRED.name) == 0
+
+
+# --- a dead broker slows nobody
+
+
+def test_settle_does_not_wait_for_a_dead_broker(cluster: Cluster, node: PrivateNode) -> None:
+    alive, dead = [], []
+    for _ in range(3):
+        alive += json.loads(cluster.run(SETTLE))
+        dead += json.loads(cluster.run(SETTLE, BROKER_URL="amqp://guest:guest@127.0.0.1:9//"))
+    ratio = statistics.median(dead) / statistics.median(alive)
+    assert ratio < 1.5, (statistics.median(alive), statistics.median(dead))
+    assert max(dead) < max(1.0, 5 * max(alive))
+
+
+# --- a worker that hangs
+
+
+@pytest.mark.parametrize("broker_is_away", [False, True])
+def test_a_worker_that_hangs_ends_and_one_does_its_work(
+    cluster: Cluster, node: PrivateNode, broker_is_away: bool
+) -> None:
+    """No beat runs here. The supervisor, which these tests are, only sees that a process ends."""
+    hanging = cluster.start_worker(
+        *("--concurrency=1", "--include", "tests.acceptance.hanging"),
+        REPRISE_WORKER_STUCK_AFTER="4",
+    )
+    session = submit(cluster.client, FLAKY, policy={"max_retries": 1, "retry_delay": 5.0})
+    retry_waits(cluster.client, session)
+    time.sleep(1.0)  # the hint leaves in the background
+    node.kill()
+    until(lambda: "hangs now" in hanging.said[1], 20.0, "the pool hangs")
+    if broker_is_away:
+        time.sleep(10.0)
+        assert hanging.alive  # to start it anew would help nobody
+    node.start()
+    assert hanging.reap(30.0) == EXIT_CODE
+    assert "the worker hangs: for " in hanging.said[1]
+    assert "hanging.py" in hanging.said[1]  # where it hung
+    until(lambda: not processes_of_group(hanging.process.pid), 5.0, "its pool ends with it")
+    worker = cluster.start_worker("--concurrency=1")
+    assert timedelta(0) <= came_late(cluster, session)
+    worker.kill()
+
+
+def test_a_worker_is_soon_back_after_its_broker(cluster: Cluster, node: PrivateNode) -> None:
+    worker = cluster.start_worker("--concurrency=1", REPRISE_WORKER_STUCK_AFTER="12")
+    connected = worker.said[1].count("Connected to amqp")
+    node.stop()
+    time.sleep(25.0)  # longer than its patience, and than Celery's pauses take to grow
+    node.start()
+    until(lambda: worker.said[1].count("Connected to amqp") > connected, 8.0, "it is back")
+    assert worker.alive
+    worker.signal(signal.SIGTERM)
+    assert worker.reap(30.0) == 0
+
+
+def processes_of_group(group: int) -> list[str]:
+    """Those that live; in a container nobody may be there to bury orphans."""
+    command = ["ps", "-o", "stat=,args=", "-g", str(group)]
+    found = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return [each for each in found if not each.startswith("Z")]
+
+
+# --- beat, and who is dead
+
+
+def get(cluster: Cluster, path: str) -> tuple[int, str]:
+    request = urllib.request.Request(
+        cluster.url + path, headers={"Authorization": f"Bearer {cluster.token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def ticking(cluster: Cluster) -> str | None:
+    """Whose heartbeat it is that the newest beat sent, within 5 s."""
+    found: str | None = query(
+        cluster,
+        "SELECT name FROM reprise_heartbeat WHERE part = 'beat' ORDER BY seen_at DESC LIMIT 1",
+    )
+    return found
+
+
+def test_a_second_beat_waits_and_takes_over(cluster: Cluster) -> None:
+    first = cluster.start_beat()
+    until(lambda: _is_of(ticking(cluster), first), 20.0, "the first one ticks")
+    second = cluster.start_beat()
+    until(lambda: "beat: Starting" in second.said[1], 20.0, "the second one waits")
+    time.sleep(5)
+    assert _is_of(ticking(cluster), first)
+    assert "Sending due task" not in second.said[1]
+    first.kill()
+    until(lambda: _is_of(ticking(cluster), second), 20.0, "the second one takes over")
+    # And the other way round, when the one that ticks loses its connection.
+    third = cluster.start_beat()
+    until(lambda: "beat: Starting" in third.said[1], 20.0, "a third one waits")
+    holder = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    before = query(cluster, holder)
+    assert query(cluster, "SELECT pg_terminate_backend(%s)", before)
+    until(lambda: query(cluster, holder) not in {before, None}, 20.0, "one of them holds the lock")
+    assert second.alive
+    assert third.alive
+    for beat in (second, third):
+        beat.signal(signal.SIGTERM)
+        assert beat.reap() == 0
+    assert ticking(cluster) is None
+
+
+def _is_of(name: str | None, beat: Program) -> bool:
+    return name is not None and name.endswith(f":{beat.process.pid}")
+
+
+def test_readyz_names_who_is_dead(cluster: Cluster, node: PrivateNode) -> None:
+    worker = cluster.start_worker("--concurrency=1", "--beat")
+
+    def states() -> dict[str, str]:
+        began = time.monotonic()
+        status, text = get(cluster, "/readyz")
+        assert time.monotonic() - began < 2.0
+        said = json.loads(text)
+        found = {name: part["state"] for name, part in said.items() if name != "status"}
+        assert status == (200 if set(found.values()) == {"alive"} else 503)
+        return found
+
+    all_alive = dict.fromkeys(("database", "broker", "worker", "beat"), "alive")
+    until(lambda: states() == all_alive, 20.0, "all are alive")
+    node.kill()
+    until(lambda: states() == {**all_alive, "broker": "dead"}, 20.0, "the broker is dead")
+    assert get(cluster, "/readyz?exclude=broker")[0] == 200
+    assert 'reprise_up{part="broker"} 0.0' in get(cluster, "/metrics")[1]
+    connections = "SELECT count(*) FROM pg_stat_activity"
+    before = query(cluster, connections)
+    for _ in range(20):
+        states()
+    assert query(cluster, connections) <= before + 2
+    node.start()
+    until(lambda: states() == all_alive, 60.0, "the broker is back")
+    worker.signal(signal.SIGTERM)
+    assert worker.reap(30.0) == 0
+    # Who stops in order says so; who is killed, as by other tests, is missed after a while.
+    its_row = "SELECT count(*) FROM reprise_heartbeat WHERE name LIKE %s"
+    assert query(cluster, its_row, f"celery@%:{worker.process.pid}") == 0
+    with psycopg.connect(cluster.database_url, autocommit=True) as connection:
+        connection.execute("UPDATE reprise_heartbeat SET seen_at = now() - interval '1 hour'")
+    until(lambda: states()["worker"] == "dead", 10.0, "no worker is left")
+
+
+def test_what_an_older_version_declared_is_replaced(cluster: Cluster, node: PrivateNode) -> None:
+    with Connection(node.url) as connection, connection.channel() as channel:
+        channel.queue_delete("verification")  # type: ignore[attr-defined]
+        channel.queue_declare("verification", durable=True, auto_delete=False)  # type: ignore[attr-defined]
+    command = (sys.executable, "manage.py", "declare_queues")
+    refused = cluster.start(*command)
+    assert refused.reap(30.0) == 1
+    assert "--replace" in refused.said[1]
+    assert "Traceback" not in refused.said[1]
+    replaced = cluster.start(*command, "--replace")
+    assert replaced.reap(30.0) == 0, replaced.said[1]
+    assert cluster.start(*command).reap(30.0) == 0
+    node.stop()
+    dead = cluster.start(*command)
+    assert dead.reap(30.0) == 1
+    assert dead.said[1].startswith("CommandError: RabbitMQ does not answer")

@@ -1,0 +1,192 @@
+"""The admin in a real browser: an operator at work, in light and dark, with our files only."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django.live_server_helper import LiveServer
+
+from sessions_app.models import AuditEntry, RetryPolicy, RetrySettings
+from tests import factories
+from tests.acceptance.test_browser import DESKTOP, PHONE, Browser, browser, sign_in
+from tests.integration.admin import World, records, url
+
+__all__ = ["browser"]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+_CLICK = (
+    "[...document.querySelectorAll('button, a')].find(n => n.textContent.trim() === {}).click()"
+)
+_UNSHOWN = "[...document.querySelectorAll('img')].filter(i => i.complete && !i.naturalWidth).length"
+_LIGHTNESS = """(() => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    canvas.fillStyle = getComputedStyle(document.querySelector('#main')).backgroundColor;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+    return (r + g + b) / 765; })()"""
+_ASKED = "performance.getEntriesByType('resource').map(entry => entry.name)"
+
+
+@pytest.fixture
+def root() -> User:
+    return factories.user("root", superuser=True)
+
+
+@pytest.fixture
+def pages(world: World) -> dict[str, str]:
+    found = {"index": "/admin/"}
+    for kind in ("retrydefaults", "queue", "apitoken", "membership", "retrypolicy"):
+        found[f"{kind}-add"] = url(f"sessions_app_{kind}", "add")
+    policy = RetryPolicy.objects.filter(revision=2)[:1].get()
+    found["revision"] = url("sessions_app_retrypolicy", "revision", policy.pk, 2)
+    found["delete-policy"] = url("sessions_app_retrypolicy", "delete", policy.pk)
+    found["simulate"] = url("sessions_app_retrypolicy", "simulate")
+    for kind, record in records().items():
+        found[kind] = url(kind)
+        if record is not None:
+            found[f"{kind}-change"] = url(kind, "change", record.pk)
+    return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World(3)
+
+
+def keep(browser: Browser, name: str) -> None:
+    """Leave a picture where whoever runs the test wants to look at it."""
+    if wanted := os.environ.get("REPRISE_SCREENSHOTS"):
+        directory = Path(wanted)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{name}.png").write_bytes(browser.screenshot())
+
+
+def click(browser: Browser, text: str) -> None:
+    browser.run(_CLICK.format(json.dumps(text)))
+
+
+def wait_for_page(browser: Browser, path: str) -> None:
+    browser.wait(f"location.pathname === {json.dumps(path)} && document.readyState === 'complete'")
+
+
+@pytest.fixture
+def signed_in(browser: Browser, live_server: LiveServer, root: User) -> Browser:
+    sign_in(browser, live_server, root, "/admin/")
+    return browser
+
+
+def test_the_door_asks_only_us(browser: Browser, live_server: LiveServer) -> None:
+    browser.open(f"{live_server.url}/admin/login/")
+    assert [each for each in browser.run(_ASKED) if not each.startswith(live_server.url)] == []
+    keep(browser, "login")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_whole_and_asks_only_us(
+    signed_in: Browser, live_server: LiveServer, pages: dict[str, str], scheme: str
+) -> None:
+    browser, dark = signed_in, scheme == "dark"
+    browser.look(DESKTOP, dark=dark)
+    for name, path in pages.items():
+        browser.open(f"{live_server.url}{path}")
+        asked: Any = browser.run(_ASKED)
+        assert [each for each in asked if not each.startswith(live_server.url)] == [], path
+        assert browser.run(_UNSHOWN) == 0, path
+        assert (browser.run(_LIGHTNESS) < 0.3) is dark, path
+        assert browser.problems == [], path
+        keep(browser, f"{name}-{scheme}")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(
+    signed_in: Browser, live_server: LiveServer, pages: dict[str, str]
+) -> None:
+    browser = signed_in
+    browser.look(PHONE)
+    for name in (
+        "index",
+        "sessions_app_session-change",
+        "sessions_app_retrydefaults-change",
+        "sessions_app_retrypolicy-change",
+        "revision",
+        "simulate",
+    ):
+        browser.open(f"{live_server.url}{pages[name]}")
+        assert not browser.run("document.documentElement.scrollWidth > innerWidth"), name
+        keep(browser, f"{name}-phone")
+
+
+def test_an_operator_switches_retries_off_after_reading_what_that_does(
+    signed_in: Browser, live_server: LiveServer, world: World
+) -> None:
+    browser = signed_in
+    browser.open(f"{live_server.url}/admin/sessions_app/retrysettings/add/?cluster=1")
+    browser.run("document.querySelector('[name=mode][value=off]').click()")
+    click(browser, "Save")
+    browser.wait("document.querySelector('#scheduled')")
+    assert browser.run("document.querySelector('#scheduled').textContent") == "3"
+    assert not RetrySettings.objects.filter(domain=None, project=None).exists()
+    keep(browser, "confirm")
+    click(browser, "Yes, switch off")
+    wait_for_page(browser, "/admin/sessions_app/retrysettings/")
+    assert RetrySettings.objects.get(domain=None, project=None).mode == "off"
+    assert AuditEntry.objects.filter(actor="root", object_id="cluster").exists()
+
+
+def test_an_operator_cancels_chosen_chains_from_the_list(
+    signed_in: Browser, live_server: LiveServer, world: World
+) -> None:
+    browser = signed_in
+    browser.open(f"{live_server.url}{url('sessions_app_session')}")
+    browser.run("document.querySelectorAll('tbody .action-select').forEach(box => box.click())")
+    browser.run(
+        "(() => { const choice = document.querySelector('select[name=action]');"
+        "choice.value = 'cancel_chains'; choice.dispatchEvent(new Event('input'));"
+        "choice.dispatchEvent(new Event('change')); })()"
+    )
+    keep(browser, "chosen")
+    browser.wait("document.querySelector('button[name=index]').offsetParent !== null")
+    browser.run("document.querySelector('button[name=index]').click()")
+    browser.wait("document.querySelector('#confirm-act')")
+    keep(browser, "act-confirm")
+    click(browser, "Yes, cancel the chains")
+    browser.wait("document.querySelector('#outcomes')")
+    assert browser.run("document.querySelector('#summary').textContent") == "6 of 6 done."
+    keep(browser, "outcomes")
+
+
+def retype(browser: Browser, before: str, after: str) -> None:
+    """Change a part of the document."""
+    browser.run(
+        "(() => { const text = document.querySelector('[name=text]');"
+        f"text.value = text.value.replace({json.dumps(before)}, {json.dumps(after)}); }})()"
+    )
+
+
+def test_an_operator_writes_a_policy_corrects_it_and_tries_a_change(
+    signed_in: Browser, live_server: LiveServer, world: World
+) -> None:
+    browser = signed_in
+    browser.open(f"{live_server.url}/admin/sessions_app/retrypolicy/add/")
+    retype(browser, "retryLimit: 5", "retryLimt: 5")
+    browser.run("document.querySelector('#retry-policy [name=_save]').click()")
+    browser.wait("!!document.querySelector('.errornote')")
+    assert browser.run("document.body.textContent.includes('spec.retryLimt (line 7)')")
+    keep(browser, "policy-refused")
+    retype(browser, "retryLimt: 5", "retryLimit: 5")
+    browser.run("document.querySelector('#retry-policy [name=_save]').click()")
+    browser.wait("!!document.querySelector('#revisions')")
+    policy = RetryPolicy.objects.get(name="my-policy")
+    keep(browser, "policy-made")
+    click(browser, "Simulate a change")
+    browser.wait("!!document.querySelector('#simulate')")
+    project = f"<option value={world.project.pk} selected></option>"
+    browser.run(f"document.querySelector('[name=project]').innerHTML = {json.dumps(project)}")
+    retype(browser, "values: [2, 65]", "values: [3]")
+    browser.run("document.querySelector('#simulate [type=submit]').click()")
+    browser.wait("!!document.querySelector('#figures')")
+    assert browser.run("document.querySelector('#figures dd').textContent") == "0"
+    keep(browser, "simulated")
+    assert policy.revisions.count() == 1

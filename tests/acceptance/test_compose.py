@@ -1,0 +1,363 @@
+"""The production set-up: what can be known of it without Docker is tried here.
+
+The files are checked for themselves; then every command in them is run by hand, in its order and
+with its environment, from an empty database to a finished chain.
+"""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+from reprise_client import Client
+
+from reprise.broker import KINDS
+from reprise.celery import app
+from reprise.standalone.postgres import EmbeddedPostgres
+from reprise.standalone.postgres_binaries import directories
+from tests.acceptance.broker import private_broker
+from tests.acceptance.compose import FILE, Stack, instructions, interpolated, seconds, variables
+from tests.acceptance.running import ROOT, check_database, ended, processes_of, submit
+from tests.conftest import unavailable
+
+SECRETS = {"REPRISE_SECRET_KEY", "POSTGRES_PASSWORD", "RABBITMQ_PASSWORD"}
+FILLED = dict.fromkeys(SECRETS, "k" * 40) | {"REPRISE_HOST": "reprise.example.org"}
+OURS = {"migrate", "setup", "web", "front", "worker", "worker-background", "beat", "executor"}
+THERE = {"postgres", "rabbitmq"}
+
+DOCUMENT = yaml.safe_load(FILE.read_text())
+SERVICES = DOCUMENT["services"]
+STEPS = instructions((ROOT / "Dockerfile").read_text())
+
+
+def test_the_compose_file_fits_its_schema() -> None:
+    command = [str(Path(sys.executable).with_name("check-jsonschema"))]
+    options = ["--builtin-schema", "vendor.compose-spec", str(FILE)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_it_has_every_process() -> None:
+    assert SERVICES.keys() == OURS | THERE | {"ingress"}
+
+
+@pytest.mark.parametrize("name", sorted({*SECRETS, "REPRISE_HOST"}))
+def test_nothing_starts_without(name: str) -> None:
+    used = variables(FILE.read_text())
+    assert used[name] == {":?"}
+    with pytest.raises(LookupError, match=name):
+        interpolated(SERVICES, {**FILLED, name: ""})
+    assert interpolated(SERVICES, FILLED)
+
+
+def test_no_password_is_written_down() -> None:
+    """Wherever something is a secret by its name, it is the operator's."""
+    secret = re.compile(r"PASS|SECRET|TOKEN")
+    for name, service in SERVICES.items():
+        for key, value in service.get("environment", {}).items():
+            if secret.search(key):
+                assert re.fullmatch(r"\$\{\w+:(\?[^}]+|-)\}", value), (name, key)
+            elif "://" in str(value):
+                assert re.search(r"://reprise:\$\{\w+:\?[^}]+\}@", value), (name, key)
+
+
+def test_the_example_names_every_variable_and_no_secret() -> None:
+    text = (ROOT / ".env.example").read_text()
+    lines = re.findall(r"^#?([A-Z_]+)=(.*)$", text, re.MULTILINE)
+    assert {name for name, _ in lines} == variables(FILE.read_text()).keys()
+    assert {name: value for name, value in lines if name in FILLED} == dict.fromkeys(FILLED, "")
+
+
+def test_the_documented_command_makes_the_secrets(tmp_path: Path) -> None:
+    """As written in the manual; what it writes is all that compose asks for."""
+    text = (ROOT / "docs" / "production.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    script = next(block for block in blocks if "POSTGRES_PASSWORD" in block)
+    subprocess.run(["sh", "-euc", script], cwd=tmp_path, check=True)
+    path = tmp_path / ".env"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    made = dict(line.split("=", 1) for line in path.read_text().splitlines())
+    assert interpolated(SERVICES, made)
+    for name in SECRETS:
+        assert re.fullmatch(r"\w{32,}", made[name])
+    assert len(set(made.values())) == len(made)
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_containers_may_do_little(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert not service.get("privileges")
+    assert "ports" not in service
+
+
+def test_services_live_on_and_say_how_they_are() -> None:
+    once = {"migrate", "setup"}
+    for name, service in SERVICES.items():
+        assert service["restart"] == ("on-failure:5" if name in once else "unless-stopped")
+        if name not in once:
+            assert {"test", "interval", "timeout", "retries", "start_period"} <= service[
+                "healthcheck"
+            ].keys()
+            assert seconds(service["stop_grace_period"]) >= 15
+    for name, service in SERVICES.items():
+        for other, wanted in service.get("depends_on", {}).items():
+            expected = "service_completed_successfully" if other in once else "service_healthy"
+            assert wanted["condition"] == expected, name
+
+
+def test_each_kind_of_work_has_a_worker() -> None:
+    taken = [
+        queue
+        for service in SERVICES.values()
+        if "-Q" in service.get("command", ())
+        for queue in service["command"][service["command"].index("-Q") + 1].split(",")
+    ]
+    assert sorted(taken) == sorted(KINDS)
+    assert {each.name for each in app.conf.task_queues} == set(taken)
+
+
+def test_the_image_is_nobodys_and_names_no_index() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    assert [rest for name, rest in STEPS if name == "USER"] == ["10001"]
+    assert STEPS.index(("USER", "10001")) > max(
+        index for index, (name, _) in enumerate(STEPS) if name in {"RUN", "COPY"}
+    )
+    assert not re.search(r"https?://|index[-_]url|py.?pi", text, re.IGNORECASE)
+    assert "--require-hashes -r requirements.lock" in text
+    bases = [rest.split()[0] for name, rest in STEPS if name == "FROM"]
+    assert bases == ["python:3.11-slim"] * 2
+
+
+def test_whatever_is_copied_is_there_and_not_ignored() -> None:
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] != "#"]
+    assert rules[0] == "*"
+    kept = {line[1:] for line in rules if line.startswith("!")}
+    copied = {
+        source
+        for name, rest in STEPS
+        if name == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+    assert copied == kept
+    for source in copied:
+        assert (ROOT / source).exists(), source
+
+
+def test_the_image_has_every_package() -> None:
+    """All that pyproject.toml packs, and what is read from beside the packages."""
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
+    copied = {word for name, rest in STEPS if name == "COPY" for word in rest.split()}
+    assert packages <= copied
+
+
+def _free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return str(found.getsockname()[1])
+
+
+class Production:
+    """The whole stack, brought up as `docker compose up` would."""
+
+    def __init__(self, stack: Stack, ports: dict[str, str], database_url: str):
+        self.stack = stack
+        self.ports = ports
+        self.database_url = database_url
+        self.has_ingress = shutil.which("caddy") is not None
+        names = [*OURS, "ingress"] if self.has_ingress else [*OURS]
+        stack.up(names, there=THERE)
+        made = {"DJANGO_SUPERUSER_PASSWORD": "a long password"}
+        user = ["--noinput", "--username", "ada", "--email", "ada@example.org"]
+        stack.run("web", ["python", "manage.py", "createsuperuser", *user], **made)
+        token = ["--user", "ada", "--name", "laptop"]
+        self.token = stack.run("web", ["python", "manage.py", "create_token", *token]).strip()
+        entrance = ports["ingress"] if self.has_ingress else ports["front"]
+        self.url = f"http://127.0.0.1:{entrance}"
+        self.client = Client(self.url, self.token, "default/default")
+
+
+@pytest.fixture(scope="module")
+def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]:
+    directory = tmp_path_factory.mktemp("compose")
+    postgres = EmbeddedPostgres(directory / "data")
+    ports = {name: _free_port() for name in ("web", "front", "ingress", "health")}
+    environ = {**FILLED, "REPRISE_SCHEME": "http", "REPRISE_HOST": "127.0.0.1"}
+    with private_broker(KINDS) as broker_url:
+        socket_dir = postgres.start().split("@")[1].split(":")[0].replace("%2F", "/")
+        replace = {
+            f"postgres://reprise:{FILLED['POSTGRES_PASSWORD']}@postgres:5432/reprise": postgres.url,
+            f"amqp://reprise:{FILLED['RABBITMQ_PASSWORD']}@rabbitmq:5672/reprise": broker_url,
+            "-h 127.0.0.1": f"-h {socket_dir}",
+            "0.0.0.0": "127.0.0.1",
+            "web:8000": f"127.0.0.1:{ports['web']}",
+            "front:8001": f"127.0.0.1:{ports['front']}",
+            "8000": ports["web"],
+            "8001": ports["front"],
+            "{$HTTP_PORT:80}": ports["ingress"],
+            "{$HTTPS_PORT:443}": _free_port(),
+            "{$HEALTH_PORT:2015}": ports["health"],
+            "127.0.0.1:2015": f"127.0.0.1:{ports['health']}",
+        }
+        try:
+            with Stack(directory, environ=environ, replace=replace) as stack:
+                _point_at(stack, socket_dir)
+                found = Production(stack, ports, postgres.url)
+                yield found
+                found.client.close()
+                assert check_database(postgres.url) == []
+        finally:
+            postgres.stop()
+    assert processes_of(directory) == []
+
+
+def _point_at(stack: Stack, socket_dir: str) -> None:
+    """PostgreSQL's own health check asks by TCP, where this test's one does not listen."""
+    check = stack.services["postgres"]["healthcheck"]
+    check["test"] = [socket_dir if word == "127.0.0.1" else word for word in check["test"]]
+    psql = next(str(each / "psql") for each in directories() if (each / "psql").exists())
+    check["test"] = [psql if word == "psql" else word for word in check["test"]]
+    if shutil.which("rabbitmq-diagnostics") is None:
+        stack.services["rabbitmq"]["healthcheck"]["test"] = ["CMD", "true"]
+
+
+together = pytest.mark.xdist_group("compose")
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_a_failed_session_comes_back(production: Production) -> None:
+    client = production.client
+    assert client.whoami().cluster_admin
+    session = submit(
+        client,
+        'echo "try $REPRISE_ATTEMPT"; test "$REPRISE_ATTEMPT" -gt 0',
+        policy={"max_retries": 1, "retry_delay": 2},
+    )
+    attempts = ended(client, session)
+    assert [each.status for each in attempts] == ["ERROR", "TERMINATED"]
+    assert client.logs(attempts[1].id) == b"try 1\n"
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_every_health_check_passes(production: Production) -> None:
+    stack = production.stack
+    checked = THERE | set(stack.running)
+    for name in sorted(checked):
+        stack.await_health(name)
+    assert checked >= (OURS | THERE) - {"migrate", "setup"}
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_a_deployment_may_be_repeated(production: Production) -> None:
+    """As at every upgrade: what is there stays, the executor's token too."""
+    with psycopg.connect(production.database_url) as connection:
+        before = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
+        production.stack.run("migrate")
+        said = production.stack.run("setup")
+        after = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
+    assert after == before
+    assert "project default/default is there" in said
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_migrations_do_not_wait_for_locks(production: Production) -> None:
+    show = [
+        "python",
+        "manage.py",
+        "shell",
+        "--no-imports",
+        "-c",
+        (
+            "from django.db import connection as c; u = c.cursor(); "
+            "u.execute('SHOW lock_timeout'); print(u.fetchone()[0])"
+        ),
+    ]
+    assert production.stack.run("migrate", show).strip() == "5s"
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_pages_and_their_cookies_are_for_https(production: Production) -> None:
+    """The proxy says how the browser came; cookies are never sent in the clear."""
+    headers = {"X-Forwarded-Proto": "https"}
+    url = f"http://127.0.0.1:{production.ports['web']}/login/"
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as page:
+        assert "Secure" in page.headers["Set-Cookie"]
+        text = page.read().decode()
+    assets = re.findall(r'(?:href|src)="(/static/[^"]+)"', text)
+    assert assets
+    for asset in assets:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{production.ports['web']}{asset}", timeout=10
+        ) as file:
+            assert file.status == 200
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_the_ingress_gives_the_front_what_is_held(production: Production) -> None:
+    if not production.has_ingress:
+        unavailable("no caddy here: apt-get install caddy")
+    client = production.client
+    session = submit(client, "echo one; sleep 1; echo two")
+    assert "".join(client.follow_logs(session)) == "one\ntwo\n"
+    request = urllib.request.Request(
+        f"{production.url}/api/v2/sessions/{session}/events/",
+        headers={"Authorization": f"Bearer {production.token}", "Accept": "text/event-stream"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        text = stream.read().decode()
+    found = [
+        json.loads(line[6:])["type"] for line in text.splitlines() if line.startswith("data: ")
+    ]
+    assert len(found) > 3
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_sigterm_ends_each_in_its_time(production: Production) -> None:
+    """The last one: nothing is left of the stack afterwards."""
+    stack = production.stack
+    # The front first, while the executor's long poll is held there.
+    for name in ["front", *reversed([each for each in stack.running if each != "front"])]:
+        program, code, took = stack.stop(name)
+        # uvicorn ends in order and then by the signal that it got.
+        assert code == (-signal.SIGTERM if name == "front" else 0), (name, program.said)
+        assert took < seconds(stack.services[name]["stop_grace_period"])
+        assert "Traceback" not in program.said[1], (name, program.said[1])
+        if name == "front" and production.has_ingress:
+            assert _status(f"{production.url}/healthz") == 200
+            assert _status(f"{production.url}/api/v2/sessions/x/events/") == 502
+    assert stack.running == []
+
+
+def _status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

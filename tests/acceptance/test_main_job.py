@@ -1,0 +1,297 @@
+"""The main job with real processes: sessions run, fail, come back, and say why."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reprise_client import Attempt, Client, Session
+
+from tests.acceptance.running import (
+    Standalone,
+    ended,
+    processes_of,
+    reached,
+    retry_waits,
+    submit,
+    until,
+)
+
+pytestmark = pytest.mark.slow
+
+FLAKY = """
+echo "attempt $REPRISE_ATTEMPT"
+env | grep ^REPRISE_ | sort
+if [ "$REPRISE_ATTEMPT" -lt 2 ]; then exit 75; fi
+"""
+STUBBORN = """
+trap 'echo "asked to end"' TERM
+echo ready
+while :; do sleep 0.05; done
+"""
+
+
+def _statuses(attempts: list[Attempt]) -> list[str]:
+    return [each.status for each in attempts]
+
+
+def _log(client: Client, session_id: str) -> str:
+    return client.logs(session_id).decode()
+
+
+def _await_log(client: Client, session_id: str, text: str) -> None:
+    until(lambda: text in _log(client, session_id), 10.0, f"{text!r} in the log")
+
+
+def test_fails_then_succeeds_after_its_delays(client: Client) -> None:
+    policy = {"max_retries": 3, "retry_delay": 0.4, "backoff": "exponential"}
+    attempts = ended(client, submit(client, FLAKY, policy=policy))
+    assert _statuses(attempts) == ["ERROR", "ERROR", "TERMINATED"]
+    assert [(each.cause, each.exit_code) for each in attempts] == [
+        *[("kernel_nonzero_exit", 75)] * 2,
+        (None, 0),
+    ]
+    for delay, (failed, child) in zip((0.4, 0.8), pairwise(attempts), strict=True):
+        decision = client.decision(failed.id)
+        assert decision.delay == delay
+        assert decision.due_at is not None
+        assert decision.next_session_id == child.id
+        assert failed.finished_at is not None
+        assert child.created_at is not None
+        assert child.started_at is not None
+        assert decision.due_at - failed.finished_at >= timedelta(seconds=delay)
+        assert child.created_at >= decision.due_at, "a child came before it was due"
+        assert child.started_at - decision.due_at < timedelta(seconds=2), "a child came late"
+
+
+def test_each_attempt_knows_who_it_is_and_keeps_its_log(client: Client) -> None:
+    first = submit(client, FLAKY, policy={"max_retries": 3}, job_set="nightly")
+    attempts = ended(client, first)
+    told = []
+    for number, attempt in enumerate(attempts):
+        heading, *lines = _log(client, attempt.id).splitlines()
+        assert heading == f"attempt {number}"
+        told.append(dict(line.split("=", 1) for line in lines))
+    for number, environ in enumerate(told):
+        assert environ.pop("REPRISE_TERMINATION_LOG")
+        assert environ == {
+            "REPRISE_SESSION_ID": attempts[number].id,
+            "REPRISE_ROOT_SESSION_ID": first,
+            "REPRISE_PARENT_SESSION_ID": attempts[number - 1].id if number else "",
+            "REPRISE_ATTEMPT": str(number),
+            "REPRISE_PREVIOUS_CAUSE": "kernel_nonzero_exit" if number else "",
+            "REPRISE_PREVIOUS_EXIT_CODE": "75" if number else "",
+            "REPRISE_PROJECT": "default/default",
+            "REPRISE_QUEUE": "default",
+            "REPRISE_JOB_SET": "nightly",
+        }
+
+
+def test_a_chain_that_is_exhausted_says_so(client: Client) -> None:
+    attempts = ended(client, submit(client, "exit 3", policy={"max_retries": 2}))
+    assert _statuses(attempts) == ["ERROR"] * 3
+    sessions = [client.session(each.id) for each in attempts]
+    assert [s.retry_state.state for s in sessions] == ["retried", "retried", "exhausted"]
+    assert [s.retry_state.attempt for s in sessions] == [0, 1, 2]
+    assert {s.retry_state.max_attempts for s in sessions} == {3}
+    assert [s.retry_counters.get("inline/failure", 0) for s in sessions] == [0, 1, 2]
+    last = client.decision(attempts[-1].id)
+    assert (last.action, last.reason, last.due_at) == ("fail", "max_retries", None)
+    assert last.explanation
+    types = [event.type for event in client.events(attempts[-1].id)]
+    assert types[0] == "session.submitted"
+    assert types[-1] == "session.retry_exhausted"
+
+
+def test_without_a_policy_nothing_is_retried(client: Client) -> None:
+    session = client.session_create(image="any", command=["sh", "-c", "exit 3"])
+    assert _statuses(ended(client, session.id)) == ["ERROR"]
+    assert client.session(session.id).retry_state.state == "not_retried"
+    assert client.decision(session.id).reason == "no_policy"
+
+
+def test_cancel_ends_a_run_that_listens(client: Client) -> None:
+    session = submit(client, "echo ready; exec sleep 300", policy={"max_retries": 3})
+    _await_log(client, session, "ready")
+    client.cancel(session)
+    assert _statuses(ended(client, session, 5.0)) == ["CANCELLED"]
+    assert client.session(session).retry_state.state == "cancelled"
+    assert client.decision(session).reason == "never_retried"
+    again = client.cancel(session)
+    assert again.status == "CANCELLED"
+
+
+def test_cancel_kills_a_run_that_does_not_after_its_grace(
+    client: Client, standalone: Standalone
+) -> None:
+    session = submit(client, STUBBORN, policy={"max_retries": 3}, termination_grace_period=1.5)
+    _await_log(client, session, "ready")
+    began = time.monotonic()
+    client.cancel(session)
+    assert _statuses(ended(client, session, 10.0)) == ["CANCELLED"]
+    assert time.monotonic() - began >= 1.4
+    assert "asked to end" in _log(client, session)
+    assert not _processes_of_session(standalone, session)
+
+
+def _processes_of_session(standalone: Standalone, session_id: str) -> bool:
+    runs = (standalone.data_dir / "executor" / "runs").glob(f"{session_id}*")
+    return any(processes_of(run) for run in runs)
+
+
+def test_cancel_ends_a_retry_that_waits(client: Client) -> None:
+    policy = {"max_retries": 3, "retry_delay": 600}
+    session = submit(client, "exit 1", policy=policy)
+    retry_waits(client, session)
+    cancelled = client.cancel(session)
+    assert (cancelled.status, cancelled.retry_state.state) == ("ERROR", "cancelled")
+    assert cancelled.chain_over
+    assert len(client.attempts(session)) == 1
+
+
+def test_cancel_at_about_the_time_of_dispatch(client: Client) -> None:
+    """Whoever comes first, the chain ends: cancelled waiting, or as a cancelled child."""
+    policy = {"max_retries": 50, "retry_delay": 0.3}
+    script = 'test "$REPRISE_ATTEMPT" -eq 0 && exit 1; sleep 300'
+    sessions = [submit(client, script, policy=policy) for _ in range(12)]
+    with ThreadPoolExecutor(len(sessions)) as pool:
+        list(pool.map(lambda n: _cancel_near_due(client, sessions[n], n - 4), range(12)))
+    chains = [ended(client, session) for session in sessions]
+    for chain in chains:
+        assert len(chain) <= 2
+        assert chain[-1].status == ("ERROR" if len(chain) == 1 else "CANCELLED")
+    assert {len(chain) for chain in chains} == {1, 2}, "cancels did not meet both sides"
+
+
+def _cancel_near_due(client: Client, session: str, step: int) -> None:
+    due = retry_waits(client, session).retry_state.due_at
+    assert due is not None
+    moment = due + timedelta(milliseconds=100 * step)
+    threading.Event().wait(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
+    client.cancel(session)
+
+
+def test_a_run_past_its_batch_timeout_is_ended(client: Client) -> None:
+    policy = {"max_retries": 1, "eligible_causes": ["deadline_exceeded"]}
+    began = time.monotonic()
+    session = submit(
+        client, STUBBORN, policy=policy, batch_timeout=0.5, termination_grace_period=0.5
+    )
+    attempts = ended(client, session)
+    assert [(a.status, a.cause) for a in attempts] == [("ERROR", "deadline_exceeded")] * 2
+    assert time.monotonic() - began >= 2.0
+
+
+def test_a_run_over_its_memory_is_killed(client: Client) -> None:
+    script = "exec python3 -c 'import time; held = b\"x\" * (300 << 20); time.sleep(300)'"
+    session = submit(client, script, resources={"memory": "64Mi"})
+    (attempt,) = ended(client, session)
+    assert (attempt.status, attempt.cause) == ("ERROR", "oom_killed")
+    assert "memory" in (client.session(session).status_message or "")
+
+
+def test_what_a_session_says_of_its_end_is_kept(client: Client) -> None:
+    script = 'printf "the network went away" > "$REPRISE_TERMINATION_LOG"; exit 1'
+    session = submit(client, script)
+    ended(client, session)
+    assert client.decision(session).termination["message"] == "the network went away"
+
+
+def test_a_plain_failure_leaves_the_preemption_budget_alone(client: Client) -> None:
+    policy = {"max_retries": 1, "max_preemption_retries": 5}
+    attempts = ended(client, submit(client, "exit 1", policy=policy))
+    assert len(attempts) == 2
+    last = client.session(attempts[-1].id)
+    assert last.retry_counters == {"inline/failure": 1}
+    used = {budget.name: (budget.used, budget.limit) for budget in last.retry_state.budgets}
+    assert used == {"inline/failure": (1, 1), "inline/preemption": (0, 5)}
+
+
+def test_a_manual_retry_goes_on_where_budgets_end(client: Client) -> None:
+    script = 'test "$REPRISE_ATTEMPT" -ge 2'
+    attempts = ended(client, submit(client, script, policy={"max_retries": 1}))
+    assert client.session(attempts[-1].id).retry_state.state == "exhausted"
+    child = client.retry(attempts[-1].id)
+    chain = ended(client, child.id)
+    assert _statuses(chain) == ["ERROR", "ERROR", "TERMINATED"]
+    assert client.session(child.id).retry_counters == {"inline/failure": 1, "manual": 1}
+    assert client.decision(attempts[-1].id).dispatched_by == client.whoami().username
+
+
+def test_a_log_is_followed_while_it_grows(client: Client, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    script = f"echo one; until [ -e '{go_on}' ]; do sleep 0.05; done; echo two >&2; echo three"
+    pieces = client.follow_logs(submit(client, script))
+    assert next(pieces) == "one\n"
+    go_on.touch()
+    assert "".join(pieces) == "two\nthree\n"
+
+
+def test_output_of_megabytes_arrives_whole(client: Client) -> None:
+    session = submit(client, "seq 1 300000")
+    ended(client, session)
+    expected = "".join(f"{n}\n" for n in range(1, 300_001)).encode()
+    assert client.logs(session) == expected
+    assert client.logs(session, tail=2) == b"299999\n300000\n"
+
+
+def test_thirty_sessions_at_once_share_the_slots(client: Client, tmp_path: Path) -> None:
+    """All of them end, each once, and at no moment do more run than the executor has slots."""
+    script = f"""
+        cd '{tmp_path}'; echo x >> ran; mkdir "on-$REPRISE_SESSION_ID"
+        ls -d on-* | wc -l >> counts; sleep 0.1; rmdir "on-$REPRISE_SESSION_ID"
+    """
+    with ThreadPoolExecutor(10) as pool:
+        sessions = list(pool.map(lambda _: submit(client, script), range(30)))
+    for session in sessions:
+        assert _statuses(ended(client, session)) == ["TERMINATED"]
+    assert len((tmp_path / "ran").read_text().split()) == 30
+    counts = [int(text) for text in (tmp_path / "counts").read_text().split()]
+    assert 2 <= max(counts) <= 8
+
+
+def test_an_idle_server_starts_a_session_at_once(client: Client) -> None:
+    seconds = [_until_running(client) for _ in range(4)]
+    # The best of some: what else the machine does is not the server's fault.
+    assert min(seconds) < 1.0, seconds
+
+
+def _until_running(client: Client) -> float:
+    session = submit(client, "sleep 300", termination_grace_period=0)
+    began = time.monotonic()
+    reached(client, session, "RUNNING")
+    took = time.monotonic() - began
+    client.cancel(session)
+    ended(client, session)
+    return took
+
+
+def test_a_short_delay_is_kept_short(client: Client) -> None:
+    policy = {"max_retries": 1, "retry_delay": 0.5}
+    waits = [_pause_before_retry(client, policy) for _ in range(3)]
+    assert min(waits) >= 0.5
+    assert min(waits) < 2.0, waits
+
+
+def _pause_before_retry(client: Client, policy: dict[str, Any]) -> float:
+    failed, child = ended(client, submit(client, "exit 1", policy=policy))
+    assert failed.finished_at is not None
+    assert child.started_at is not None
+    return (child.started_at - failed.finished_at).total_seconds()
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing_running(client: Client) -> Iterator[None]:
+    """What a failed test leaves must not take the slots of the next ones."""
+    yield
+    for session in _live(client):
+        client.cancel(session.id)
+
+
+def _live(client: Client) -> list[Session]:
+    return [each for each in client.sessions(tip=True) if not each.chain_over]

@@ -1,0 +1,39 @@
+"""What all tests share: a real PostgreSQL, found in the environment or started for the run."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REQUIRED = os.environ.get("REPRISE_REQUIRE_SERVICES") == "1"
+
+
+def unavailable(reason: str) -> None:
+    """Skip with a reason and the way to get what is missing; in CI, fail."""
+    if REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+) -> Iterator[None]:
+    """Without `DATABASE_URL`, the embedded PostgreSQL serves the tests, too."""
+    if os.environ.get("DATABASE_URL"):
+        yield
+        return
+    from reprise.standalone.postgres import EmbeddedPostgres
+    from reprise.standalone.server import use_database
+
+    directory = Path(tempfile.mkdtemp(prefix="reprise-tests-"))
+    server = EmbeddedPostgres(directory)
+    use_database(server.start())
+    try:
+        yield
+    finally:
+        server.stop()
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,139 @@
+"""Records for tests, made the way the product makes them; every argument has a default."""
+
+from functools import cache
+from itertools import count
+from typing import Any
+
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from retry.evidence import Termination
+from retry.rules import PolicyDocument
+from scheduler.locks import next_fencing_tokens
+from scheduler.models import Executor
+from sessions_app.api.requests import SessionCreate
+from sessions_app.locks import database_now, lock_sessions
+from sessions_app.models import Domain, Membership, Project, Queue, RetryPolicy, Session
+from sessions_app.models.tenants import Role
+from sessions_app.services.policies import policy_apply
+from sessions_app.services.retry_config import ConfigScope
+from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.submit import Placed, session_submit
+from sessions_app.services.tokens import token_create
+from sessions_app.services.transitions import Change, Event, sessions_change
+from sessions_app.states import EVENT_TYPES, Status
+
+PASSWORD = "correct horse"
+_numbers = count(1)
+
+
+@cache
+def _password() -> str:
+    # Hashed once: a good hash is slow on purpose.
+    return make_password(PASSWORD)
+
+
+def domain(name: str = "") -> Domain:
+    """A domain without projects."""
+    return Domain.objects.create(name=name or f"domain-{next(_numbers)}")
+
+
+def project(name: str = "", *, domain: str = "acme") -> Project:
+    """A project with its default queue."""
+    owner, _ = Domain.objects.get_or_create(name=domain)
+    made = Project.objects.create(domain=owner, name=name or f"project-{next(_numbers)}")
+    queue(made, "default", is_default=True)
+    return made
+
+
+def queue(project: Project, name: str = "", **fields: Any) -> Queue:
+    """A queue of a project."""
+    return Queue.objects.create(project=project, name=name or f"queue-{next(_numbers)}", **fields)
+
+
+def user(
+    name: str = "",
+    *,
+    project: Project | None = None,
+    domain: Domain | None = None,
+    role: Role = Role.MEMBER,
+    superuser: bool = False,
+) -> User:
+    """Somebody who can sign in with `PASSWORD`, a member of `project` or `domain` if given."""
+    made = User.objects.create(
+        username=name or f"user-{next(_numbers)}",
+        password=_password(),
+        is_superuser=superuser,
+        is_staff=superuser,
+    )
+    if project is not None or domain is not None:
+        Membership.objects.create(user=made, project=project, domain=domain, role=role)
+    return made
+
+
+def token(user: User | None = None, **fields: Any) -> str:
+    """The secret of a new token; `fields` as `token_create` takes them."""
+    return token_create(name="test", user=user, **fields)
+
+
+def executor(name: str = "", *, projects: tuple[Project, ...] = ()) -> Executor:
+    """A registered executor that has never called."""
+    made = Executor.objects.create(name=name or f"executor-{next(_numbers)}")
+    made.projects.set(projects)
+    return made
+
+
+def policy(**fields: Any) -> dict[str, Any]:
+    """An inline policy that retries three times, as good as at once."""
+    return {"max_retries": 3, "retry_delay": 0.001, "jitter": "none", **fields}
+
+
+def named_policy(
+    name: str = "", *, project: Project | None = None, domain: Domain | None = None, **spec: Any
+) -> RetryPolicy:
+    """A named policy of a project, a domain or else the cluster; `spec` as in the document."""
+    document = {
+        "apiVersion": "reprise/v1",
+        "kind": "RetryPolicy",
+        "metadata": {"name": name or f"policy-{next(_numbers)}"},
+        "spec": spec,
+    }
+    scope = ConfigScope(domain, project)
+    return policy_apply(PolicyDocument.model_validate(document), scope, by="root").policy
+
+
+def submit(project: Project, *, owner: User | None = None, **fields: Any) -> Session:
+    """The root of a new chain; `fields` are those of the creation request."""
+    asked = SessionCreate.model_validate({"command": ["true"], **fields})
+    queues = Queue.objects.filter(project=project)
+    chosen = queues.get(name=asked.queue) if asked.queue else queues.get(is_default=True)
+    whose = (owner or user(project=project)).pk
+    made = session_submit(Placed(project, chosen, whose, asked.submission()))
+    return Session.objects.get(pk=made.session_id)
+
+
+def start(session: Session) -> Session:
+    """Let a session run on `node-1` under a token, without an executor."""
+    (token,) = next_fencing_tokens(1)
+    for status, time_field in ((Status.SCHEDULED, "scheduled_at"), (Status.RUNNING, "started_at")):
+        with transaction.atomic():
+            (locked,) = lock_sessions([session.pk])
+            now = database_now()
+            values = {"status": status, time_field: now, "node": "node-1", "fencing_token": token}
+            event = Event(EVENT_TYPES[status], {"fencing_token": token})
+            sessions_change([Change(locked, values, [event])], now=now)
+    session.refresh_from_db()
+    return session
+
+
+def settle(session: Session, **facts: Any) -> Session:
+    """End a session with these facts of its termination (by default exit code 1)."""
+    sessions_settle({session.pk: End(Termination(**({"exit_code": 1} | facts)))})
+    session.refresh_from_db()
+    return session
+
+
+def tip(session: Session) -> Session:
+    """The newest attempt of a session's chain."""
+    return Session.objects.get(root=session.root_id, tip=True)

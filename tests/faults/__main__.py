@@ -1,0 +1,38 @@
+"""`python -m tests.faults`: load and faults by a seed; exit status 1 if anything came of them."""
+
+import argparse
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from tests.acceptance.broker import NODE_PROGRAMS
+from tests.faults.run import DEFAULT_RATE, run, table
+
+SHOWN = 50
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default 1)")
+    parser.add_argument("--seconds", type=float, default=60, help="of load and faults (default 60)")
+    parser.add_argument(
+        "--rate", type=float, default=DEFAULT_RATE, help="sessions submitted a second"
+    )
+    parser.add_argument("--keep", type=Path, help="leave database and logs in this directory")
+    given = parser.parse_args()
+    if not any(map(shutil.which, NODE_PROGRAMS)):
+        sys.stderr.write("no rabbitmq-server: apt-get install rabbitmq-server\n")
+        return 2
+    # So that whoever ends this early leaves nothing running.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    result = run(given.seed, given.seconds, given.rate, given.keep)
+    sys.stdout.write(table(result) + "\n")
+    for violation in result.violations[:SHOWN]:
+        sys.stdout.write(f"VIOLATION {violation}\n")
+    return 1 if result.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""How each kind of fault is done to the plant, and undone."""
+
+import time
+from collections.abc import Callable
+from random import Random
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from amqp.exceptions import AMQPError
+from celery import Celery
+from kombu.exceptions import OperationalError
+from reprise_client import RepriseError
+
+from tests.faults import poison
+from tests.faults.plan import Fault
+from tests.faults.plant import Plant
+
+CLOCK_OFF = 300.0
+SLOW = ("broker", "switch")
+"""Parts whose mending takes time."""
+NOT_NOW = (psycopg.Error, OperationalError, AMQPError, RepriseError, OSError)
+"""Another fault is in the way: to be tried again."""
+# What PostgreSQL says when a table's disk is full, for every insert; a real full disk would need
+# a file system of its own, which a test may not make.
+_FULL = """
+    CREATE OR REPLACE FUNCTION faults_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+    END $$;
+    CREATE OR REPLACE TRIGGER faults_full BEFORE INSERT ON sessions_app_logchunk
+        FOR EACH ROW EXECUTE FUNCTION faults_full();
+"""
+_NOT_FULL = "DROP TRIGGER IF EXISTS faults_full ON sessions_app_logchunk"
+_CUT = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+
+
+class Injector:
+    """Begins and ends faults. What takes long is done by a thread, which `end` gives back.
+
+    `poisons` are the ids of the poison tasks that the broker has confirmed and still has.
+    """
+
+    def __init__(self, plant: Plant):
+        self._plant = plant
+        self.poisons: list[str] = []
+        self._pausing: Thread | None = None
+        self._begins: dict[str, Callable[[Fault, Random], Any]] = {
+            "worker killed": lambda f, r: plant.workers[f.target].kill(whole=r.random() < 0.5),
+            "web killed": lambda f, _: plant.webs[f.target].kill(),
+            "beat killed": lambda _f, _r: plant.beat.kill(),
+            "executor killed": lambda f, _: plant.executors[f.target].kill(),
+            "executor killed, clock off by 5 min": self._skew,
+            "executor cut off": lambda f, r: plant.links[f.target].cut(silently=r.random() < 0.5),
+            "executor frozen": lambda f, _: plant.executors[f.target].freeze(),
+            "broker stopped": lambda _, r: (
+                plant.broker.kill() if r.random() < 0.5 else self._stop()
+            ),
+            "broker wiped": self._wipe,
+            "PostgreSQL restarted": lambda _, r: plant.stop_postgres(hard=r.random() < 0.5),
+            "database connections cut": lambda _f, _r: self._execute(_CUT),
+            "log store full": lambda _f, _r: self._execute(_FULL),
+            "poison task": self._poison,
+            "retries paused": lambda _f, _r: self._pause(),
+        }
+        self._ends: dict[str, Callable[[Fault], Any]] = {
+            "worker killed": lambda f: plant.workers[f.target].start(),
+            "web killed": lambda f: plant.webs[f.target].start(),
+            "beat killed": lambda _: plant.beat.start(),
+            "executor killed": lambda f: plant.executors[f.target].start(),
+            "executor killed, clock off by 5 min": lambda f: plant.executors[f.target].start(),
+            "executor cut off": lambda f: plant.links[f.target].mend(),
+            "executor frozen": lambda f: plant.executors[f.target].thaw(),
+            "broker stopped": lambda _: plant.broker.start(),
+            "broker wiped": lambda _: plant.broker.start(),
+            "PostgreSQL restarted": lambda _: plant.start_postgres(),
+            "database connections cut": lambda _: None,
+            "log store full": lambda _: self._execute(_NOT_FULL),
+            "poison task": lambda _: None,
+            "retries paused": lambda _: self._resume(),
+        }
+
+    def begin(self, fault: Fault) -> None:
+        """Raises one of `NOT_NOW`."""
+        self._begins[fault.kind](fault, Random(fault.seed))
+
+    def end(self, fault: Fault) -> Thread | None:
+        """As `begin`."""
+        if fault.part not in SLOW:
+            self._ends[fault.kind](fault)
+            return None
+        thread = Thread(target=self._ends[fault.kind], args=(fault,), daemon=True)
+        thread.start()
+        return thread
+
+    def _skew(self, fault: Fault, random: Random) -> None:
+        self._plant.executors[fault.target].kill()
+        self._plant.set_clock(fault.target, random.choice((-CLOCK_OFF, CLOCK_OFF)))
+
+    def _stop(self) -> None:
+        self._plant.broker.stop()
+
+    def _wipe(self, _fault: Fault, _random: Random) -> None:
+        self._plant.broker.kill()
+        self._plant.broker.wipe()
+        self.poisons.clear()
+
+    def _execute(self, statement: str) -> None:
+        with self._plant.connect() as connection:
+            connection.execute(statement)
+
+    def _poison(self, _fault: Fault, _random: Random) -> None:
+        task_id = str(uuid4())
+        with Celery(broker=self._plant.broker.url, set_as_current=False) as app:
+            app.conf.broker_transport_options = {"confirm_publish": True}
+            app.send_task(
+                poison.NAME,
+                task_id=task_id,
+                exchange="reprise",
+                exchange_type="topic",
+                routing_key="maintenance",
+                retry=False,
+                ignore_result=True,
+            )
+        self.poisons.append(task_id)
+
+    def _pause(self) -> None:
+        # In a thread of its own: what it needs may be down until another fault ends.
+        self._pausing = Thread(target=self._switch, args=("paused",), daemon=True)
+        self._pausing.start()
+
+    def _resume(self) -> None:
+        if self._pausing is not None:
+            self._pausing.join()
+        while not self._switch("on"):
+            time.sleep(1.0)
+
+    def _switch(self, mode: str) -> bool:
+        try:
+            with self._plant.client() as client:
+                client.retry_settings_update(mode=mode)
+        except RepriseError:
+            return False
+        return True

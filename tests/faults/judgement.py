@@ -1,0 +1,186 @@
+"""What the executors did against what the server believes, and what people were promised."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from tests.faults.load import JOB_SET
+
+
+class Attempt(NamedTuple):
+    """A session as the server has it; `unfenced`: settled although it might have run on."""
+
+    id: str
+    root: str
+    creation_id: str
+    retry_count: int
+    status: str
+    exit_code: int | None
+    token: int | None
+    unfenced: bool
+    log_size: int
+
+
+@dataclass
+class Run:
+    """A run as its executor did it; times in seconds since boot. `status` is None for one that
+    ended with its agent."""
+
+    session: str
+    token: int
+    root: str
+    began: float
+    ended: float
+    status: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass
+class Truth:
+    """All runs, and how often reports met which trouble."""
+
+    runs: list[Run] = field(default_factory=list)
+    troubles: Counter[str] = field(default_factory=Counter)
+
+
+_ATTEMPTS = """
+    SELECT s.id::text, s.root_id::text, s.creation_id, s.retry_count, s.status, s.exit_code,
+        s.fencing_token,
+        EXISTS (SELECT FROM sessions_app_sessionevent e
+            WHERE e.session_id = s.id AND e.data->>'unfenced' = 'true'),
+        coalesce((SELECT sum(length(c.data)) FROM sessions_app_logchunk c
+            WHERE c.session_id = s.id), 0)::int
+    FROM sessions_app_session s
+"""
+
+
+def attempts_of(connection: "psycopg.Connection[Any]") -> list[Attempt]:
+    """All sessions."""
+    return [Attempt._make(row) for row in connection.execute(_ATTEMPTS).fetchall()]
+
+
+def truth_of(logs: Mapping[str, Path], deaths: Mapping[str, Sequence[float]]) -> Truth:
+    """What the executors wrote down; a run without an end ended when its agent died next."""
+    truth = Truth()
+    for name, path in logs.items():
+        open_runs: dict[tuple[str, int], Run] = {}
+        for line in path.read_text().splitlines():
+            match json.loads(line):
+                case ["started", session, token, root, at]:
+                    end = min((death for death in deaths[name] if death >= at), default=at)
+                    run = Run(session, token, root, at, end)
+                    open_runs[session, token] = run
+                    truth.runs.append(run)
+                case ["ended", session, token, status, exit_code, at]:
+                    run = open_runs[session, token]
+                    run.ended, run.status, run.exit_code = at, status, exit_code
+                case ["trouble", kind, _]:
+                    truth.troubles[kind] += 1
+    return truth
+
+
+def nothing_is_lost(
+    attempts: Sequence[Attempt], acknowledged: Mapping[str, str], submitted: int
+) -> Iterator[str]:
+    """Each submission that was acknowledged is there, once; no other came out of nothing."""
+    roots: dict[str, list[str]] = defaultdict(list)
+    for each in attempts:
+        if each.retry_count == 0:
+            roots[each.creation_id].append(each.id)
+    for creation_id, session in acknowledged.items():
+        if roots[creation_id] != [session]:
+            yield f"{creation_id} was acknowledged as {session}, there is {roots[creation_id]}"
+    for creation_id, found in roots.items():
+        number = creation_id.removeprefix("faults-")
+        if len(found) > 1 or not number.isdigit() or int(number) >= submitted:
+            yield f"nobody submitted {creation_id} {len(found)} times"
+
+
+def nothing_runs_twice(truth: Truth) -> Iterator[str]:
+    """A session is started once at most, under whatever lease."""
+    for session, count in Counter(run.session for run in truth.runs).items():
+        if count > 1:
+            yield f"{session} was started {count} times"
+
+
+def one_run_of_a_chain(attempts: Sequence[Attempt], truth: Truth) -> Iterator[str]:
+    """No two runs of a chain at one time, but after one that was given up unfenced."""
+    unfenced = {each.id for each in attempts if each.unfenced}
+    chains: dict[str, list[Run]] = defaultdict(list)
+    for run in truth.runs:
+        chains[run.root].append(run)
+    for root, runs in chains.items():
+        runs.sort(key=lambda run: run.began)
+        for number, run in enumerate(runs):
+            for earlier in runs[:number]:
+                if earlier.ended > run.began and earlier.session not in unfenced:
+                    both = earlier.ended - run.began
+                    yield f"{root}: {earlier.session} and {run.session} ran together {both:.2f} s"
+
+
+def ends_are_true(attempts: Sequence[Attempt], truth: Truth) -> Iterator[str]:
+    """A success, and an exit code, are what the run with the session's lease came to."""
+    runs = {(run.session, run.token): run for run in truth.runs}
+    for each in attempts:
+        if each.status not in {"TERMINATED", "ERROR"}:
+            continue
+        run = runs.get((each.id, each.token or 0))
+        if each.status == "TERMINATED" and (run is None or run.status != "TERMINATED"):
+            yield f"{each.id} is TERMINATED, but its run: {run}"
+        if each.exit_code is not None and (run is None or run.exit_code != each.exit_code):
+            yield f"{each.id} has exit code {each.exit_code}, but its run: {run}"
+
+
+def overtaken(attempts: Sequence[Attempt], truth: Truth) -> int:
+    """How many runs succeeded for nothing: when their ends came, others had been started."""
+    runs = {(run.session, run.token): run for run in truth.runs}
+    found = (runs.get((each.id, each.token or 0)) for each in attempts if each.status == "ERROR")
+    return sum(run is not None and run.status == "TERMINATED" for run in found)
+
+
+def output_is_whole(attempts: Sequence[Attempt], size: int) -> Iterator[str]:
+    """What a run wrote before a success is there, once."""
+    for each in attempts:
+        if each.log_size not in {0, size}:
+            yield f"{each.id} has {each.log_size} bytes of output, not {size}"
+        if each.status == "TERMINATED" and not each.log_size:
+            yield f"{each.id} succeeded, and its output is lost"
+
+
+def streams_tell_all(connection: "psycopg.Connection[Any]", seen: Sequence[int]) -> Iterator[str]:
+    """The reader that followed the events got each of them once."""
+    query = "SELECT id FROM sessions_app_sessionevent WHERE job_set = %s"
+    there = {row[0] for row in connection.execute(query, [JOB_SET]).fetchall()}
+    told = Counter(seen)
+    for event, count in told.items():
+        if count > 1 or event not in there:
+            yield f"event {event} was told {count} times"
+    if missing := sorted(there - told.keys()):
+        yield f"{len(missing)} events were never told: {missing[:5]}"
+
+
+def poison_is_parked(
+    connection: "psycopg.Connection[Any]", poisons: Sequence[str]
+) -> Iterator[str]:
+    """Each poison task that no wipe of the broker took is shown to operators."""
+    rows = connection.execute("SELECT task_id FROM reprise_parkedtask").fetchall()
+    for missing in sorted(set(poisons) - {row[0] for row in rows}):
+        yield f"poison task {missing} is not parked"
+
+
+_UNFINISHED = """
+    SELECT s.id::text || ' is ' || s.status || ', ' || s.retry_state || ', due '
+        || coalesce(d.due_at::text, '-') || ', on ' || s.executor
+    FROM sessions_app_session s LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    WHERE s.phase <> 'final' OR d.state IN ('scheduled', 'held')
+"""
+
+
+def unfinished(connection: "psycopg.Connection[Any]") -> list[str]:
+    """What has not ended: a line for each chain."""
+    return [row[0] for row in connection.execute(_UNFINISHED).fetchall()]

@@ -1,0 +1,123 @@
+"""The load: people who submit, cancel and retry, and never get everything across."""
+
+import json
+import threading
+from random import Random
+from typing import Any
+
+from reprise_client import Client, RepriseError
+
+from tests.faults.plant import Plant
+
+JOB_SET = "faults"
+EVERY = 0.5
+"""Seconds between two submissions in bulk."""
+CANCELLED, RETRIED = 0.2, 0.1
+RECENT = 100
+"""Of so many last submissions one is cancelled or retried: older ones have mostly ended."""
+POLICY = {
+    "max_retries": 6,
+    "max_preemption_retries": 60,
+    "retry_delay": 0.3,
+    "backoff": "exponential",
+    "max_retry_delay": 3.0,
+}
+
+
+def body(random: Random, number: int) -> dict[str, Any]:
+    """A session as somebody might submit it: the n-th of this load."""
+    fields: dict[str, Any] = {
+        "creation_id": f"faults-{number}",
+        "job_set": JOB_SET,
+        "name": f"n-{number}",
+        "command": ["true"],
+        "termination_grace_period": random.choice([0, 1, 5]),
+        "retry_policy": {**POLICY, "max_retries": random.choice([0, 2, 6])},
+    }
+    own = _course(random)
+    if own is not None:
+        fields["environ"] = {"REPRISE_SIMULATE": json.dumps(own)}
+    if random.random() < 0.3:
+        fields["resources"] = {"cpu": random.choice(["500m", "2", "6"]), "memory": "1Gi"}
+    if random.random() < 0.2:
+        fields["batch_timeout"] = random.uniform(1, 6)
+    if random.random() < 0.03:
+        fields["cluster_size"] = random.choice([2, 5])
+    return fields
+
+
+def _course(random: Random) -> dict[str, Any] | None:
+    """None leaves it to the executor's dice."""
+    return random.choice(
+        [
+            None,
+            None,
+            {"exit_codes": [1, 1, 0], "seconds": 0},
+            {"exit_codes": [1, 1, 0], "seconds": random.uniform(0, 2)},
+            {"exit_codes": 0, "seconds": random.uniform(2, 10)},
+            {"reasons": ["OOMKilled", "Preempted", ""], "exit_codes": [137, 143, 0]},
+            {"reasons": ["NodeLost", ""], "seconds": [0.5, 0.5]},
+            {"exit_codes": 3, "seconds": 0.2},
+        ]
+    )
+
+
+class Load(threading.Thread):
+    """Submits `rate` sessions a second until `finish`, and cancels and retries a few chains.
+
+    `acknowledged` are the ids that the server gave, by creation id; a submission that got no answer
+    after some tries is given up and may have happened or not. `failures` counts calls in vain.
+    """
+
+    def __init__(self, plant: Plant, seed: int, rate: float):
+        super().__init__(name="load", daemon=True)
+        self._plant = plant
+        self._random = Random(f"{seed}/load")
+        self._rate = rate
+        self._finished = threading.Event()
+        self.acknowledged: dict[str, str] = {}
+        self.submitted = 0
+        self.failures = 0
+        self.refused: list[str] = []
+
+    def finish(self) -> None:
+        self._finished.set()
+        self.join()
+
+    def run(self) -> None:
+        with self._plant.client() as client:
+            while not self._finished.wait(EVERY):
+                self._submit(client, max(1, round(self._rate * EVERY)))
+                for _ in range(3):
+                    self._meddle(client)
+
+    def _submit(self, client: Client, count: int) -> None:
+        bodies = [body(self._random, self.submitted + number) for number in range(count)]
+        self.submitted += count
+        try:
+            outcomes = client.sessions_create(bodies)
+        except RepriseError:
+            self.failures += 1
+            return
+        for each, outcome in zip(bodies, outcomes, strict=True):
+            if outcome.session_id:
+                self.acknowledged[each["creation_id"]] = outcome.session_id
+            else:
+                self.refused.append(f"{each['creation_id']}: {outcome.problem}")
+
+    def _meddle(self, client: Client) -> None:
+        if not self.acknowledged:
+            return
+        drawn = self._random.random()
+        number = self.submitted - 1 - self._random.randrange(min(self.submitted, RECENT))
+        session = self.acknowledged.get(f"faults-{number}")
+        if session is None:
+            return
+        try:
+            if drawn < CANCELLED:
+                client.cancel(session)
+            elif drawn < CANCELLED + RETRIED:
+                client.retry(client.attempts(session)[-1].id)
+        except RepriseError:
+            # Most often a chain that cannot be retried just now, which is no failure.
+            self.failures += 1

@@ -1,0 +1,309 @@
+"""Reprise as in production, on this machine: every part a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+import psycopg
+from reprise_client import Client, RepriseError
+
+from executor.clock import boottime
+from reprise.standalone.postgres import EmbeddedPostgres
+from reprise.watchdog import EXIT_CODE as HUNG
+from tests.acceptance.broker import PrivateNode
+from tests.acceptance.running import ROOT, clean_environ, processes_of, until
+from tests.faults import poison
+from tests.faults.proxy import Proxy
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+EXECUTORS = ("faults-0", "faults-1")
+LEASE_TTL, LEASE_GRACE = 5.0, 3.0
+TIMES = {
+    "REPRISE_LEASE_TTL": f"{LEASE_TTL:g}",
+    "REPRISE_LEASE_GRACE": f"{LEASE_GRACE:g}",
+    "REPRISE_ACCEPTANCE_TIMEOUT": "4",
+    "REPRISE_UNCONFIRMED_AFTER": "6",
+    "REPRISE_EXECUTOR_STALE_AFTER": "4",
+}
+"""Seconds: leases that end within a test."""
+REPORT_TROUBLE = 0.04
+OUTPUT_BYTES = 300
+SCRIPT = {
+    "seconds": {"mean": 1.5},
+    "start_seconds": [0, 0.3],
+    "failure_rate": 0.25,
+    "exit_codes": [1, 2, 137],
+    "oom_rate": 0.03,
+    "preemption_rate": 0.05,
+    "node_loss_rate": 0.01,
+    "node_down_seconds": 10,
+    "output_bytes": OUTPUT_BYTES,
+    **{
+        f"{kind}_report_rate": REPORT_TROUBLE
+        for kind in ("lost", "unanswered", "repeated", "reordered", "replayed")
+    },
+}
+SET_UP = """
+import django, sys
+django.setup()
+from django.core.management import call_command
+from pathlib import Path
+from reprise.standalone import credentials
+call_command("migrate", verbosity=0)
+call_command("declare_queues")
+directory = Path(sys.argv[1])
+project = credentials.ensure_tenants()
+credentials.ensure_credentials(directory, sys.argv[2], project)
+for name in sys.argv[3:]:
+    call_command("create_executor", name, token_file=directory / f"{name}.token")
+"""
+# As an operator may: sweeps every few seconds, so that a run ends soon after its last fault.
+HURRY = "UPDATE django_celery_beat_intervalschedule SET every = 3 WHERE every <= 60"
+
+CELERYS_END = "ValueError: file descriptor is None"
+"""Its prefork worker may hang or say this when a process of it dies just as connections break; then
+it is started again, as whatever supervises it would."""
+
+
+class Part:
+    """One process, which has one life after the other. `deaths` are times since boot."""
+
+    def __init__(
+        self, name: str, command: Callable[[], list[str]], directory: Path, **environ: str
+    ):
+        self.name = name
+        self.wanted = False
+        self.deaths: list[float] = []
+        self.surprises: list[str] = []
+        self._command = command
+        self._log = directory / f"{name}.log"
+        self._environ = environ
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.wanted = True
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(),
+                cwd=ROOT,
+                env=clean_environ(**self._environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self, *, whole: bool = True) -> None:
+        """kill -9 of its process group, or of its main process alone."""
+        self.wanted = False
+        if self._process is None:
+            return
+        if whole:
+            self._signal_group(signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self.deaths.append(boottime())
+
+    def freeze(self) -> None:
+        self._signal_group(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_group(signal.SIGCONT)
+
+    def look(self) -> None:
+        """Start it again if it has ended although nobody did anything to it."""
+        if not self.wanted or self._process is None or self._process.poll() is None:
+            return
+        self.deaths.append(boottime())
+        text = self._log.read_text(errors="replace")[-2000:]
+        if self._process.returncode == HUNG or CELERYS_END in text:
+            self.start()
+            return
+        self.surprises.append(f"{self.name} ended by itself: {self._process.returncode}: {text}")
+        self.start()
+
+    def stop(self) -> None:
+        """Ask it to end, and see to it."""
+        self.wanted = False
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.surprises.append(f"{self.name} did not stop within {STOP_SECONDS:g} s")
+        self.deaths.append(boottime())
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+
+class Plant:
+    """All parts; to be used as a context manager, from one thread (PostgreSQL dies with it)."""
+
+    def __init__(self, directory: Path, seed: int):
+        self.directory = directory
+        self._seed = seed
+        self._random = Random(seed)
+        self.postgres = EmbeddedPostgres(directory)
+        self.broker = PrivateNode(directory / "rabbitmq")
+        self.run_logs = {name: directory / f"{name}.runs" for name in EXECUTORS}
+        self._proxies: list[Proxy] = []
+        self._postgres_wanted = True
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_parts()
+        for proxy in self._proxies:
+            proxy.close()
+        self.postgres.stop()
+        self.broker.close()
+        for process in processes_of(self.directory):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+    def _start(self) -> None:
+        self.broker.start()
+        self.database_url = self.postgres.start()
+        self._environ = {
+            "DATABASE_URL": self.database_url,
+            "BROKER_URL": self.broker.url,
+            "DJANGO_SETTINGS_MODULE": "reprise.settings",
+            "REPRISE_SECRET_KEY": "0" * 50,
+            "REPRISE_LOG_LEVEL": "WARNING",
+            "REPRISE_DATABASE_POOL": "12",
+            **TIMES,
+        }
+        ports = [_free_port(), _free_port()]
+        self.people = self._proxy(ports)
+        self._set_up()
+        self.links = [self._proxy(ports) for _ in EXECUTORS]
+        self.webs = [self._web(number, port) for number, port in enumerate(ports)]
+        self.workers = [self._worker(number) for number in range(2)]
+        self.beat = self._part("beat", lambda: self._celery("beat"), **self._environ)
+        self.executors = [self._executor(number) for number in range(len(EXECUTORS))]
+        for part in self.parts:
+            part.start()
+        said = json.loads((self.directory / "credentials.json").read_text())
+        self.token: str = said["token"]
+        with self.client() as client:
+            until(lambda: _answers(client), START_SECONDS, "the web servers answer")
+
+    @property
+    def parts(self) -> list[Part]:
+        names = ("webs", "workers", "executors")
+        grouped = [part for name in names for part in getattr(self, name, [])]
+        return [*grouped, *([self.beat] if hasattr(self, "beat") else [])]
+
+    def client(self) -> Client:
+        """A cluster admin's."""
+        return Client(self.people.url, self.token, "default/default", timeout=10)
+
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection past all of Reprise."""
+        return psycopg.connect(
+            self.database_url, autocommit=True, connect_timeout=5, application_name="faults"
+        )
+
+    def set_clock(self, number: int, offset: float) -> None:
+        """What the executor's next life believes of the time: so many seconds more."""
+        path = self.directory / f"script-{number}.json"
+        path.write_text(json.dumps({**SCRIPT, "clock_offset": offset}))
+
+    def look(self) -> None:
+        """Start again what has ended."""
+        for part in self.parts:
+            part.look()
+        if not self.postgres.alive() and self._postgres_wanted:
+            self.postgres.start()
+
+    def stop_postgres(self, *, hard: bool) -> None:
+        self._postgres_wanted = False
+        if hard and self.postgres.pid is not None:
+            os.kill(self.postgres.pid, signal.SIGKILL)
+        self.postgres.stop()
+
+    def start_postgres(self) -> None:
+        self.postgres.start()
+        self._postgres_wanted = True
+
+    def stop_parts(self) -> None:
+        for part in self.parts:
+            part.thaw()
+            part.stop()
+
+    def _proxy(self, ports: list[int]) -> Proxy:
+        proxy = Proxy(ports)
+        self._proxies.append(proxy)
+        return proxy
+
+    def _set_up(self) -> None:
+        command = [sys.executable, "-c", SET_UP, str(self.directory), self.people.url, *EXECUTORS]
+        environ = clean_environ(**self._environ)
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"cannot be set up: {done.stderr}")
+        with self.connect() as connection:
+            connection.execute(HURRY)
+
+    def _part(self, name: str, command: Callable[[], list[str]], **environ: str) -> Part:
+        return Part(name, command, self.directory, **environ)
+
+    def _web(self, number: int, port: int) -> Part:
+        command = [*(sys.executable, "-m", "uvicorn", "reprise.asgi:application"), "--port"]
+        options = [str(port), "--lifespan", "on", "--no-access-log"]
+        return self._part(f"web-{number}", lambda: [*command, *options], **self._environ)
+
+    def _celery(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "celery", "-A", "reprise", *words, "--loglevel=WARNING"]
+
+    def _worker(self, number: int) -> Part:
+        options = ("-n", f"worker{number}@%h", "--concurrency=1", "--include", poison.__name__)
+        command = self._celery("worker", *options)
+        return self._part(f"worker-{number}", lambda: command, **self._environ)
+
+    def _executor(self, number: int) -> Part:
+        name = EXECUTORS[number]
+        self.set_clock(number, 0)
+        command = [
+            *(sys.executable, "-m", "executor", "--name", name, "--url", self.links[number].url),
+            *("--token-file", str(self.directory / f"{name}.token")),
+            *("--state-dir", str(self.directory / name), "--driver", "simulated"),
+            *("--script", str(self.directory / f"script-{number}.json"), "--nodes", "40"),
+            *("--max-sessions", "80", "--run-log", str(self.run_logs[name])),
+        ]
+        # Another seed for each life, so that a restart does not repeat the one before.
+        return self._part(name, lambda: [*command, "--seed", str(self._random.randrange(1 << 30))])
+
+
+def _answers(client: Client) -> bool:
+    with suppress(RepriseError):
+        return bool(client.whoami())
+    return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port

@@ -1,0 +1,107 @@
+"""The judges themselves: what is broken by hand is reported; and a seed means the same faults."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.faults.judgement import (
+    Attempt,
+    Run,
+    Truth,
+    ends_are_true,
+    nothing_is_lost,
+    nothing_runs_twice,
+    one_run_of_a_chain,
+    output_is_whole,
+    truth_of,
+)
+from tests.faults.plan import KINDS, plan
+
+SIZE = 300
+ROOT = Attempt("a", "a", "faults-0", 0, "ERROR", 3, 1, unfenced=False, log_size=SIZE)
+CHILD = Attempt("b", "a", "faults-0:retry:1", 1, "TERMINATED", 0, 2, unfenced=False, log_size=SIZE)
+RUNS = [Run("a", 1, "a", 10, 12, "ERROR", 3), Run("b", 2, "a", 13, 14, "TERMINATED", 0)]
+
+
+def complaints(attempts: list[Attempt], runs: list[Run]) -> set[str]:
+    """The judges that found something."""
+    truth = Truth(runs)
+    judges: dict[str, Callable[[], Iterator[str]]] = {
+        "lost": lambda: nothing_is_lost(attempts, {"faults-0": "a"}, 1),
+        "twice": lambda: nothing_runs_twice(truth),
+        "together": lambda: one_run_of_a_chain(attempts, truth),
+        "untrue": lambda: ends_are_true(attempts, truth),
+        "output": lambda: output_is_whole(attempts, SIZE),
+    }
+    return {name for name, judge in judges.items() if list(judge())}
+
+
+def test_a_sound_chain_is_no_complaint() -> None:
+    assert complaints([ROOT, CHILD], RUNS) == set()
+
+
+def test_a_lost_session() -> None:
+    assert "lost" in complaints([], [])
+
+
+def test_a_session_that_nobody_submitted() -> None:
+    assert complaints([ROOT, ROOT._replace(id="c", root="c", creation_id="faults-1")], RUNS) >= {
+        "lost"
+    }
+
+
+def test_a_submission_that_came_twice() -> None:
+    assert "lost" in complaints([ROOT, ROOT._replace(id="c", root="c")], RUNS)
+
+
+def test_a_session_that_ran_twice() -> None:
+    assert "twice" in complaints([ROOT, CHILD], [*RUNS, Run("b", 3, "a", 20, 21, "ERROR", 1)])
+
+
+def test_two_runs_of_a_chain_at_one_time() -> None:
+    early = Run("b", 2, "a", 11, 14, "TERMINATED", 0)
+    assert complaints([ROOT, CHILD], [RUNS[0], early]) == {"together"}
+    given_up = ROOT._replace(unfenced=True)
+    assert complaints([given_up, CHILD], [RUNS[0], early]) == set()
+
+
+def test_a_success_that_never_was() -> None:
+    failed = Run("b", 2, "a", 13, 14, "ERROR", 1)
+    assert complaints([ROOT, CHILD], [RUNS[0], failed]) == {"untrue"}
+    assert complaints([ROOT, CHILD], [RUNS[0]]) == {"untrue"}
+
+
+def test_an_exit_code_of_another_lease() -> None:
+    other = Run("a", 7, "a", 10, 12, "ERROR", 3)
+    assert complaints([ROOT, CHILD], [other, RUNS[1]]) == {"untrue"}
+
+
+def test_output_that_is_lost_or_doubled() -> None:
+    for size in (0, 2 * SIZE):
+        assert complaints([ROOT, CHILD._replace(log_size=size)], RUNS) == {"output"}
+
+
+def test_a_run_without_an_end_ended_with_its_agent(tmp_path: Path) -> None:
+    log = tmp_path / "runs"
+    lines = [
+        ["started", "a", 1, "a", 10.0],
+        ["trouble", "lost", 10.5],
+        ["started", "b", 2, "a", 13.0],
+    ]
+    lines.append(["ended", "b", 2, "TERMINATED", 0, 14.0])
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    truth = truth_of({"one": log}, {"one": [5.0, 12.0, 20.0]})
+    assert truth.runs == [Run("a", 1, "a", 10.0, 12.0), RUNS[1]]
+    assert truth.troubles == {"lost": 1}
+
+
+def test_a_seed_means_the_same_faults() -> None:
+    assert plan(7, 600) == plan(7, 600)
+    assert plan(7, 600) != plan(8, 600)
+
+
+def test_even_a_short_storm_has_every_kind() -> None:
+    for seed in range(20):
+        faults = plan(seed, 40)
+        assert {fault.kind for fault in faults} == set(KINDS)
+        assert all(0 < fault.at < 40 for fault in faults)

@@ -1,0 +1,427 @@
+"""Configuration through the admin: what is stored, what is refused and where, what is audited."""
+
+from datetime import timedelta
+from itertools import cycle, product
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from scheduler.admin import ExecutorAdmin
+from scheduler.models import Executor, Lease
+from sessions_app.models import ApiToken, AuditEntry, Domain, Membership, Project, Queue
+from sessions_app.models.tenants import Role
+from sessions_app.services.tokens import token_find
+from tests import factories
+from tests.integration.admin import World, errors_of, messages_of, operator, records, text_of, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client() -> Client:
+    return operator()
+
+
+def add(client: Client, kind: str, **fields: Any) -> Any:
+    return client.post(url(kind, "add"), fields)
+
+
+def change(client: Client, kind: str, record: Any, **fields: Any) -> Any:
+    return client.post(url(kind, "change", record.pk), fields)
+
+
+def last(object_type: str) -> AuditEntry:
+    entry = AuditEntry.objects.filter(object_type=object_type).order_by("-pk").first()
+    assert entry is not None
+    assert entry.actor == "root"
+    return entry
+
+
+def told(entry: AuditEntry, field: str) -> tuple[Any, Any]:
+    return entry.data["before"].get(field), entry.data["after"].get(field)
+
+
+def test_a_domain_is_made_and_deleted_while_it_is_empty(client: Client) -> None:
+    assert add(client, "sessions_app_domain", name="acme").status_code == 302
+    domain = Domain.objects.get(name="acme")
+    assert (last("domain").action, last("domain").object_id) == ("domain.create", "acme")
+    project = factories.project("work", domain="acme")
+    address = url("sessions_app_domain", "delete", domain.pk)
+    assert client.post(address, {"post": "yes"}).status_code == 403
+    Queue.objects.all().delete()
+    project.delete()
+    client.post(url("sessions_app_domain", "delete", domain.pk), {"post": "yes"})
+    assert not Domain.objects.exists()
+    assert last("domain").action == "domain.delete"
+
+
+@pytest.mark.parametrize("name", ["", "Big", "a_b", "-a", "x" * 64, "a\x00b", "ä"])
+def test_a_name_that_is_no_label_is_refused_at_its_field(client: Client, name: str) -> None:
+    domain = factories.domain("acme")
+    for kind, fields in (
+        ("sessions_app_domain", {}),
+        ("sessions_app_project", {"domain": domain.pk}),
+        ("scheduler_executor", {}),
+    ):
+        page = add(client, kind, name=name, **fields)
+        assert list(errors_of(page)) == ["name"], kind
+    assert Domain.objects.count() == 1
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_project_comes_with_its_default_queue_and_keeps_its_address(client: Client) -> None:
+    domain = factories.domain("acme")
+    add(client, "sessions_app_project", domain=domain.pk, name="work")
+    project = Project.objects.get()
+    assert project.queues.get().is_default
+    assert last("project").action == "project.create"
+    page = add(client, "sessions_app_project", domain=domain.pk, name="work")
+    assert errors_of(page) == {"name": ["The domain has a project of this name."]}
+    change(client, "sessions_app_project", project, name="other", domain=99)
+    project.refresh_from_db()
+    assert project.address == "acme/work"
+    assert client.post(url("sessions_app_project", "delete", project.pk)).status_code == 403
+
+
+def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
+    queue = factories.queue(factories.project("work", domain="acme"), "gpu")
+    page = change(client, "sessions_app_queue", queue, priority_factor="1", cordoned="on")
+    assert errors_of(page) == {"cordon_reason": ["Say why the queue is cordoned."]}
+    fields = {"priority_factor": "1", "cordoned": "on", "cordon_reason": "new racks"}
+    assert change(client, "sessions_app_queue", queue, **fields).status_code == 302
+    queue.refresh_from_db()
+    assert (queue.cordoned, queue.cordon_reason) == (True, "new racks")
+    entry = last("queue")
+    assert (entry.object_id, entry.project) == ("acme/work/gpu", "acme/work")
+    assert told(entry, "cordoned") == (False, True)
+    assert told(entry, "cordon_reason") == ("", "new racks")
+    assert "cordoned: false → true" in text_of(client.get(url("sessions_app_auditentry")))
+    change(client, "sessions_app_queue", queue, **fields)
+    assert AuditEntry.objects.count() == 1, "what changes nothing leaves no entry"
+
+
+def test_a_new_default_queue_takes_the_place_of_the_old_one(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    fields = {"project": project.pk, "name": "fast", "priority_factor": "0.5", "is_default": "on"}
+    assert add(client, "sessions_app_queue", **fields).status_code == 302
+    defaults = Queue.objects.filter(project=project, is_default=True)
+    assert [queue.name for queue in defaults] == ["fast"]
+    changed = AuditEntry.objects.filter(object_type="queue").values_list("object_id", flat=True)
+    assert set(changed) == {"acme/work/default", "acme/work/fast"}
+
+
+def test_a_queue_names_policies_in_their_order(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    for name in ("one", "two", "three"):
+        factories.named_policy(name, project=project)
+    queue, fields = factories.queue(project, "gpu"), {"priority_factor": "1"}
+    sent = fields | {"retry_policies": "three\r\n one \r\n\r\nthree"}
+    assert change(client, "sessions_app_queue", queue, **sent).status_code == 302
+    queue.refresh_from_db()
+    assert queue.retry_policies == ["three", "one"]
+    assert told(last("queue"), "retry_policies") == ([], ["three", "one"])
+    page = client.get(url("sessions_app_queue", "change", queue.pk))
+    assert page.context["adminform"].form["retry_policies"].value() == "three\none"
+    assert "within reach: one, three, two" in text_of(page)
+    assert "three, one" in text_of(client.get(url("sessions_app_queue")))
+    change(client, "sessions_app_queue", queue, **fields, retry_policies="three\r\none")
+    assert AuditEntry.objects.filter(object_type="queue").count() == 1
+    change(client, "sessions_app_queue", queue, **fields, retry_policies="")
+    queue.refresh_from_db()
+    assert queue.retry_policies == []
+
+
+def test_policies_that_a_queue_cannot_have_are_named_at_the_field(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    factories.named_policy("known")
+    factories.named_policy("far", project=factories.project("far", domain="acme"))
+    queue, fields = factories.queue(project, "gpu"), {"priority_factor": "1"}
+    sent = fields | {"retry_policies": "known\nfar\n<b>missing</b>"}
+    page = change(client, "sessions_app_queue", queue, **sent)
+    refusal = "unknown retry policies: far, <b>missing</b>"
+    assert errors_of(page) == {"retry_policies": [refusal]}
+    assert "<b>missing" not in page.content.decode()
+    new = {"project": project.pk, "name": "new"}
+    page = add(client, "sessions_app_queue", **new, **sent)
+    assert errors_of(page) == {"retry_policies": [refusal]}
+    for number in range(17):
+        factories.named_policy(f"p{number}")
+    many = "\n".join(f"p{number}" for number in range(17))
+    page = change(client, "sessions_app_queue", queue, **fields, retry_policies=many)
+    assert errors_of(page) == {"retry_policies": ["must be at most 16 policies, not 17"]}
+    assert not AuditEntry.objects.filter(object_type="queue").exists()
+    added = add(client, "sessions_app_queue", **new, **fields, retry_policies="known")
+    assert added.status_code == 302
+    assert Queue.objects.get(name="new").retry_policies == ["known"]
+
+
+def test_a_queue_that_was_used_or_is_the_default_cannot_be_deleted(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    used, unused = factories.queue(project, "used"), factories.queue(project, "unused")
+    factories.submit(project, queue="used")
+    for queue in (used, project.queues.get(is_default=True)):
+        address = url("sessions_app_queue", "delete", queue.pk)
+        assert client.post(address, {"post": "yes"}).status_code == 403
+    client.post(url("sessions_app_queue", "delete", unused.pk), {"post": "yes"})
+    assert set(project.queues.values_list("name", flat=True)) == {"default", "used"}
+    assert last("queue").action == "queue.delete"
+
+
+def test_a_role_is_given_in_exactly_one_place(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    user, here, there = factories.user("mia"), project.pk, project.domain.pk
+    kind = "sessions_app_membership"
+    for wrong in ({}, {"project": here, "domain": there}):
+        page = add(client, kind, user=user.pk, role="member", **wrong)
+        assert list(errors_of(page)) == ["project"]
+    page = add(client, kind, user=user.pk, role="domain_admin", project=here)
+    assert list(errors_of(page)) == ["role"]
+    assert add(client, kind, user=user.pk, role="member", project=here).status_code == 302
+    page = add(client, kind, user=user.pk, role="viewer", project=here)
+    assert list(errors_of(page)) == ["user"]
+    role = Membership.objects.get()
+    change(client, kind, role, role=Role.MAINTAINER, project=here)
+    assert told(last("membership"), "role") == ("member", "maintainer")
+    client.post(url(kind, "delete", role.pk), {"post": "yes"})
+    assert not Membership.objects.exists()
+
+
+def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
+    user = factories.user("mia")
+    kind = "sessions_app_apitoken"
+    page = client.post(url(kind, "add"), {"name": "ci", "user": user.pk}, follow=True)
+    (shown,) = [text for text in messages_of(page) if "rpr_" in text]
+    secret = shown.split("<code>")[1].split("</code>")[0]
+    found = token_find(secret)
+    assert found is not None
+    assert found.user == user
+    assert secret not in client.get(url(kind)).content.decode()
+    assert last("token").object_id == found.prefix
+    assert secret not in str(last("token").data)
+    history = client.get(url(kind, "history", found.pk), follow=True)
+    assert "token.create" in text_of(history)
+    client.post(url(kind, "delete", found.pk), {"post": "yes"})
+    assert token_find(secret) is None
+    assert last("token").action == "token.revoke"
+
+
+def test_a_token_that_makes_no_sense_is_refused(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    user = factories.user("mia")
+    kind = "sessions_app_apitoken"
+    assert list(errors_of(add(client, kind, name="x"))) == ["user"]
+    both = add(client, kind, name="x", user=user.pk, executor_name="e")
+    assert list(errors_of(both)) == ["user"]
+    narrowed = add(client, kind, name="x", executor_name="e", project=project.pk)
+    assert list(errors_of(narrowed)) == ["__all__"]
+    times = {"expires_at_0": "2001-01-01", "expires_at_1": "00:00:00"}
+    assert list(errors_of(add(client, kind, name="x", user=user.pk, **times))) == ["expires_at"]
+    assert not ApiToken.objects.exists()
+
+
+def test_an_executor_is_made_with_its_token_and_cordoned(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    sent = {"name": "gpu-1", "projects": [project.pk]}
+    page = client.post(url("scheduler_executor", "add"), sent, follow=True)
+    (shown,) = [text for text in messages_of(page) if "rpr_" in text]
+    token = token_find(shown.split("<code>")[1].split("</code>")[0])
+    assert token is not None
+    assert token.executor_name == "gpu-1"
+    executor = Executor.objects.get()
+    assert list(executor.projects.all()) == [project]
+    assert told(last("executor"), "projects") == (None, ["acme/work"])
+    assert change(client, "scheduler_executor", executor, cordoned="on").status_code == 302
+    executor.refresh_from_db()
+    assert (executor.cordoned, executor.projects.count()) == (True, 0)
+    assert told(last("executor"), "cordoned") == (False, True)
+    assert told(last("executor"), "projects") == (["acme/work"], [])
+
+
+def test_a_change_leaves_alone_what_the_executor_says_meanwhile(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = factories.executor("gpu-1")
+    stored = ExecutorAdmin.store
+
+    def beats_meanwhile(*arguments: Any) -> None:
+        Executor.objects.update(incarnation=7, driver="local", last_seen_at=timezone.now())
+        stored(*arguments)
+
+    monkeypatch.setattr(ExecutorAdmin, "store", beats_meanwhile)
+    assert change(client, "scheduler_executor", executor, cordoned="on").status_code == 302
+    executor.refresh_from_db()
+    assert (executor.cordoned, executor.incarnation, executor.driver) == (True, 7, "local")
+    assert set(last("executor").data["after"]) == {"cordoned", "projects"}
+
+
+def test_whoever_is_slower_with_the_same_name_is_told(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = ExecutorAdmin.store
+
+    def somebody_is_faster(*arguments: Any) -> None:
+        Executor.objects.create(name="gpu-1")
+        stored(*arguments)
+
+    monkeypatch.setattr(ExecutorAdmin, "store", somebody_is_faster)
+    page = client.post(url("scheduler_executor", "add"), {"name": "gpu-1"}, follow=True)
+    assert messages_of(page) == ["Somebody else has just changed this. Look at it and try again."]
+    assert not ApiToken.objects.exists()
+
+
+def test_an_executor_page_shows_heartbeat_nodes_and_leases(client: Client) -> None:
+    world = World(1)
+    page = text_of(client.get(url("scheduler_executor", "change", world.executor.pk)))
+    assert "alive" in page
+    assert "n1 cpu 8 cpu 4" in page
+    assert Lease.objects.filter(executor=world.executor).count() == 1
+    address = url("scheduler_executor", "delete", world.executor.pk)
+    assert client.post(address, {"post": "yes"}).status_code == 403
+    long_ago = timezone.now() - timedelta(hours=2)
+    Executor.objects.filter(pk=world.executor.pk).update(last_seen_at=long_ago)
+    row = text_of(client.get(url("scheduler_executor") + "?q=agent"))
+    assert "silent" in row
+    assert "2 h ago" in row
+
+
+def test_users_are_made_changed_and_switched_off_but_never_deleted(client: Client) -> None:
+    secret = {"password1": "long enough 9", "password2": "long enough 9"}
+    assert (
+        add(client, "auth_user", username="mia", usable_password="true", **secret).status_code
+        == 302
+    )
+    mia = User.objects.get(username="mia")
+    assert mia.check_password("long enough 9")
+    assert "long enough" not in str(last("user").data)
+    change(client, "auth_user", mia, username="mia", email="mia@example.org")
+    assert told(last("user"), "is_active") == (True, False)
+    assert client.post(url("auth_user", "delete", mia.pk), {"post": "yes"}).status_code == 403
+    sent = {"password1": "another one 9", "password2": "another one 9", "usable_password": "true"}
+    client.post(f"/admin/auth/user/{mia.pk}/password/", sent)
+    mia.refresh_from_db()
+    assert mia.check_password("another one 9")
+    assert last("user").data == {"after": {"password": "changed"}}
+
+
+def test_an_operator_cannot_lock_himself_out(client: Client) -> None:
+    root = User.objects.get(username="root")
+    page = change(client, "auth_user", root, username="root")
+    assert sorted(errors_of(page)) == ["is_active", "is_superuser"]
+    root.refresh_from_db()
+    assert (root.is_active, root.is_superuser) == (True, True)
+
+
+def test_groups_and_periodic_tasks_are_audited_like_all_else(client: Client) -> None:
+    add(client, "auth_group", name="night shift")
+    assert Group.objects.get().name == "night shift"
+    assert last("group").action == "group.create"
+    every = IntervalSchedule.objects.create(every=5, period="seconds")
+    fields = {"name": "mine", "task": "t", "interval": every.pk, "args": "[]", "kwargs": "{}"}
+    kind = "django_celery_beat_periodictask"
+    assert add(client, kind, enabled="on", **fields).status_code == 302
+    task = PeriodicTask.objects.get(name="mine")
+    change(client, kind, task, **fields)
+    assert told(last("periodic_task"), "enabled") == (True, False)
+    client.post(url(kind), {"action": "enable_tasks", "_selected_action": task.pk})
+    assert told(last("periodic_task"), "enabled") == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("args", "{}"), ("kwargs", "[]"), ("args", "[" * 100_000), ("task", "x" * 201), ("task", "")],
+)
+def test_a_periodic_task_that_cannot_run_is_refused(client: Client, field: str, value: str) -> None:
+    every = IntervalSchedule.objects.create(every=5, period="seconds")
+    fields = {"name": "mine", "task": "t", "interval": every.pk, "args": "[]", "kwargs": "{}"}
+    page = add(client, "django_celery_beat_periodictask", **{**fields, field: value})
+    assert field in errors_of(page)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("intervalschedule", {"every": "2147483647", "period": "days"}),
+        ("intervalschedule", {"every": "0", "period": "days"}),
+        (
+            "crontabschedule",
+            {"minute": "0", "hour": "0", "day_of_month": "31", "month_of_year": "2",
+             "day_of_week": "*", "timezone": "UTC"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_schedule_that_beat_would_stumble_over_is_refused(
+    client: Client, kind: str, fields: dict[str, str]
+) -> None:
+    page = add(client, f"django_celery_beat_{kind}", **fields)
+    assert errors_of(page)
+    usual = {"every": "90"} if "every" in fields else {"day_of_month": "28"}
+    assert add(client, f"django_celery_beat_{kind}", **fields | usual).status_code == 302
+
+
+@pytest.mark.parametrize("value", ["-1", "1e300", "x", "31622401"])
+def test_a_wait_that_the_sweep_could_not_reckon_with_is_refused(client: Client, value: str) -> None:
+    page = add(client, "scheduler_executor", name="gpu", unconfirmed_after=value)
+    assert list(errors_of(page)) == ["unconfirmed_after"]
+
+
+def test_what_fails_after_the_change_takes_the_audit_entry_with_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.raise_request_exception = False
+    domain = factories.domain("acme")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE sessions_app_auditentry ADD CHECK (actor <> 'root') NOT VALID")
+    assert add(client, "sessions_app_domain", name="other").status_code == 302
+    assert list(Domain.objects.all()) == [domain]
+    assert not AuditEntry.objects.exists()
+
+
+JUNK = ["\x00", "x" * 20_000, "9" * 400, "\udcff", "-1", "1e400", "nan", "'; --", "[]", "é" * 70]
+
+
+def test_junk_in_any_field_of_any_form_is_never_an_error_of_ours(client: Client) -> None:
+    World(1)
+    found = records()
+    # The same junk everywhere, then another in each field.
+    fillings = [[junk] for junk in JUNK[:4]] + [JUNK, JUNK[3:]]
+    for model in admin.site._registry:
+        kind = model._meta.label_lower.replace(".", "_")
+        names = [field.name for field in model._meta.get_fields() if hasattr(field, "attname")]
+        names += ["password1", "password2", "mode", "do", "action", "confirmed"]
+        pages = [url(kind, "add")]
+        pages += [url(kind, "change", found[kind].pk)] if found[kind] else []
+        for address, filling in product(pages, fillings):
+            fields = [
+                name.encode() + b"=" + quote(j)
+                for name, j in zip(names, cycle(filling), strict=False)
+            ]
+            form = "application/x-www-form-urlencoded"
+            answer = client.generic("POST", address, b"&".join(fields), content_type=form)
+            assert answer.status_code < 500, (address, filling)
+
+
+def quote(junk: str) -> bytes:
+    text = junk.encode("utf-8", "surrogateescape")
+    return "".join(f"%{byte:02x}" for byte in text).encode()
+
+
+def test_a_change_takes_a_fixed_number_of_statements(client: Client) -> None:
+    executor = factories.executor("e", projects=tuple(factories.project() for _ in range(2)))
+
+    def cost() -> int:
+        keys = list(executor.projects.values_list("pk", flat=True))
+        with CaptureQueriesContext(connection) as captured:
+            sent = {"projects": keys, "unconfirmed_after": len(keys)}
+            assert change(client, "scheduler_executor", executor, **sent).status_code == 302
+        return len(captured)
+
+    few = cost()
+    executor.projects.add(*(factories.project() for _ in range(18)))
+    assert cost() == few

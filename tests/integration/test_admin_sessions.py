@@ -1,0 +1,262 @@
+"""Sessions in the admin: what a page shows, how they are found, cancelled and retried."""
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app.admin import base, filters, sessions
+from sessions_app.models import AuditEntry, LogChunk, Project, Session
+from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.states import RetryState, Status
+from tests import factories
+from tests.integration.admin import messages_of, operator, text_of, url
+from tests.integration.test_storm_limits import limits
+
+pytestmark = pytest.mark.django_db
+SESSIONS = "sessions_app_session"
+
+
+@pytest.fixture
+def client() -> Client:
+    return operator()
+
+
+@pytest.fixture
+def project() -> Project:
+    return factories.project("work", domain="acme")
+
+
+def failed(project: Project, **fields: Any) -> Session:
+    return factories.settle(factories.start(factories.submit(project, **fields)), exit_code=3)
+
+
+def retried(project: Project) -> list[Session]:
+    """A chain of two: the second one waits."""
+    first = failed(project, name="train", retry_policy=factories.policy())
+    while not retries_dispatch().dispatched:
+        pass
+    return [first, Session.objects.get(parent=first)]
+
+
+def listed(client: Client, query: str = "") -> set[Any]:
+    return {row.pk for row in client.get(url(SESSIONS) + query).context["cl"].result_list}
+
+
+def act(client: Client, name: str, *chosen: Session, **sent: Any) -> Any:
+    keys = [session.pk for session in chosen]
+    return client.post(url(SESSIONS), {"action": name, "_selected_action": keys, **sent})
+
+
+def test_a_page_shows_chain_decision_events_and_the_end_of_the_log(
+    client: Client, project: Project
+) -> None:
+    first, second = retried(project)
+    lines = b"".join(f"line {number}\n".encode() for number in range(300))
+    LogChunk.objects.create(session_id=first.pk, offset=0, data=lines)
+    page = client.get(url(SESSIONS, "change", first.pk))
+    text, markup = text_of(page), page.content.decode()
+    assert "attempt 1 of 4" in text
+    assert "kernel nonzero exit, exit code 3" in text
+    assert "The container exited with code 3" in text
+    assert "0 of 3 retries of budget inline/failure were used; this one pays from it." in text
+    assert "session.retry_dispatched" in text
+    assert "line 299" in text
+    assert "line 199" not in text
+    assert f'href="{url(SESSIONS, "change", second.pk)}"' in markup
+    assert f'href="{url("sessions_app_retrydecision", "change", first.pk)}"' in markup
+    child = client.get(url(SESSIONS, "change", second.pk)).content.decode()
+    assert f'parent <a href="{url(SESSIONS, "change", first.pk)}"' in child
+
+
+def test_a_decision_is_explained_in_sentences(client: Client, project: Project) -> None:
+    session = failed(project)
+    page = text_of(client.get(url("sessions_app_retrydecision", "change", session.pk)))
+    assert "The container exited with code 3" in page
+    assert "No policy asks for a retry." in page
+
+
+def test_what_users_wrote_is_shown_and_never_run(client: Client, project: Project) -> None:
+    evil = "<script>alert(1)</script>"
+    session = failed(project, name=evil, command=[evil])
+    LogChunk.objects.create(
+        session_id=session.pk, offset=0, data=evil.encode() + b"\xff\x00\x1b[31m"
+    )
+    for address in (url(SESSIONS), url(SESSIONS, "change", session.pk)):
+        assert evil not in client.get(address).content.decode()
+
+
+def test_sessions_are_found_by_id_and_by_the_name_of_their_chain(
+    client: Client, project: Project
+) -> None:
+    first, second = retried(project)
+    other = factories.submit(project, name="evaluate")
+    assert listed(client, f"?q={first.pk}") == {first.pk}
+    assert first.pk in listed(client, f"?q={str(first.pk)[:6]}")
+    assert listed(client, "?q=train") == {first.pk}
+    assert listed(client, "?q=eva") == {other.pk}
+    assert listed(client, "?q=nothing") == set()
+    assert listed(client) == {first.pk, second.pk, other.pk}
+
+
+def test_filters(client: Client, project: Project) -> None:
+    other = factories.project("other", domain="acme")
+    pending, broken = factories.submit(project), failed(project)
+    waits = failed(other, retry_policy=factories.policy(retry_delay=3600))
+    everything = {pending.pk, broken.pk, waits.pk}
+    cases = {
+        "?status=PENDING": {pending.pk},
+        "?status=ERROR": {broken.pk, waits.pk},
+        "?status=TERMINATED": set(),
+        "?retry_cause=kernel_nonzero_exit": {broken.pk, waits.pk},
+        "?retry_cause=evicted": set(),
+        "?retry_state=scheduled": {waits.pk},
+        f"?project__id__exact={other.pk}": {waits.pk},
+        f"?status=ERROR&project__id__exact={project.pk}": {broken.pk},
+        f"?queue__id__exact={broken.queue_id}": {pending.pk, broken.pk},
+        "?status=": everything,
+        f"?owner__id__exact={broken.owner_id}": {broken.pk},
+    }
+    assert {query: listed(client, query) for query in cases} == cases
+
+
+def test_without_an_index_only_the_newest_are_looked_at(
+    client: Client, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [failed(project) for _ in range(4)]
+    monkeypatch.setattr(filters, "NEWEST", 2)
+    assert listed(client, "?status=ERROR") == {row.pk for row in rows[-2:]}
+    within = listed(client, f"?status=ERROR&project__id__exact={project.pk}")
+    assert within == {row.pk for row in rows}
+
+
+def test_a_long_list_is_counted_and_paged_up_to_a_cap(
+    client: Client, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        factories.submit(project)
+    monkeypatch.setattr(base, "COUNTED", 3)
+    page = client.get(url(SESSIONS))
+    assert "the first of more than 3 sessions" in text_of(page)
+    with CaptureQueriesContext(connection) as captured:
+        client.get(url(SESSIONS) + "?_facets=True")
+    counts = [query["sql"] for query in captured if "COUNT(" in query["sql"].upper()]
+    assert counts
+    assert all("LIMIT 4" in sql for sql in counts)
+
+
+def test_the_buttons_of_a_page_retry_and_cancel(client: Client, project: Project) -> None:
+    session = failed(project)
+    address = f"/admin/sessions_app/session/{session.pk}/act/"
+    page = client.post(address, {"do": "retry"}, follow=True)
+    child = Session.objects.get(parent=session)
+    assert page.request["PATH_INFO"] == url(SESSIONS, "change", child.pk)
+    assert messages_of(client.post(address, {"do": "retry"}, follow=True)) == [
+        f"Only the newest attempt of a chain can be retried; it is {child.pk}."
+    ]
+    client.post(address, {"do": "cancel"}, follow=True)
+    child.refresh_from_db()
+    assert child.status == Status.CANCELLED
+    acts = AuditEntry.objects.filter(actor="root").order_by("pk").values_list("action", flat=True)
+    assert list(acts) == ["retry.dispatch", "session.cancel"]
+    for junk in ({}, {"do": "explode"}):
+        assert messages_of(client.post(address, junk, follow=True)) == [
+            "A session can be cancelled or retried."
+        ]
+    unknown = "/admin/sessions_app/session/00000000-0000-0000-0000-000000000000/act/"
+    assert client.post(unknown, {"do": "cancel"}).status_code == 302
+
+
+def test_many_are_cancelled_after_a_confirmation_with_an_outcome_each(
+    client: Client, project: Project
+) -> None:
+    pending = [factories.submit(project) for _ in range(2)]
+    over = failed(project)
+    page = act(client, "cancel_chains", *pending, over)
+    assert "3 sessions" in text_of(page)
+    assert not Session.objects.filter(status=Status.CANCELLED).exists()
+    page = act(client, "cancel_chains", *pending, over, confirmed="yes")
+    outcomes = {outcome.session_id: outcome for outcome in page.context["outcomes"]}
+    assert {key for key, outcome in outcomes.items() if outcome.done} == {s.pk for s in pending}
+    assert "the chain has ended" in outcomes[over.pk].text
+    assert "2 of 3 done." in text_of(page)
+    assert Session.objects.filter(status=Status.CANCELLED).count() == 2
+
+
+def test_many_are_retried_with_an_outcome_each(client: Client, project: Project) -> None:
+    held = failed(project, retry_policy=factories.policy(retry_delay=3600))
+    broken, live = failed(project), factories.submit(project)
+    page = act(client, "retry_sessions", held, broken, live, confirmed="yes")
+    assert page.context["done"] == 2
+    assert "the session is PENDING: it has not ended" in text_of(page)
+    assert Session.objects.filter(parent__in=[held, broken]).count() == 2
+    held.refresh_from_db()
+    assert held.retry_state == RetryState.RETRIED
+
+
+@pytest.mark.parametrize("name", ["cancel_chains", "retry_sessions"])
+def test_an_action_on_many_costs_no_statement_for_each(
+    client: Client, project: Project, name: str
+) -> None:
+    def cost(count: int) -> int:
+        chosen = [failed(project) for _ in range(count)]
+        chosen += [factories.submit(project) for _ in range(count)]
+        with CaptureQueriesContext(connection) as captured:
+            page = act(client, name, *chosen, confirmed="yes")
+        assert page.context["done"] == count
+        return len(captured)
+
+    cost(1)
+    assert cost(20) == cost(2)
+
+
+def test_a_confirmation_of_as_many_as_can_be_chosen_is_not_too_large_to_be_sent() -> None:
+    assert sessions.MOST + 10 < settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+
+
+def test_more_than_one_action_takes_is_refused_as_a_whole(
+    client: Client, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST", 2)
+    chosen = [factories.submit(project) for _ in range(3)]
+    page = client.post(
+        url(SESSIONS),
+        {
+            "action": "cancel_chains",
+            "_selected_action": [s.pk for s in chosen],
+            "confirmed": "yes",
+        },
+        follow=True,
+    )
+    assert messages_of(page) == ["These are more than 2 sessions. Choose fewer: nothing was done."]
+    assert not Session.objects.filter(status=Status.CANCELLED).exists()
+
+
+def test_the_audit_log_is_narrowed_to_people_and_to_one_object(
+    client: Client, project: Project
+) -> None:
+    first, _ = retried(project)
+    client.post(f"/admin/sessions_app/session/{first.pk}/act/", {"do": "cancel"})
+    address = url("sessions_app_auditentry")
+
+    def actions(query: str) -> list[str]:
+        return [row.action for row in client.get(address + query).context["cl"].result_list]
+
+    assert actions("") == ["session.cancel", "retry.dispatch"]
+    assert actions("?author=people") == ["session.cancel"]
+    assert actions("?author=engine") == ["retry.dispatch"]
+    assert actions("?object_type=queue") == []
+    assert actions(f"?q={first.pk}") == ["session.cancel", "retry.dispatch"]
+    assert actions("?q=somebody") == []
+
+
+def test_many_retries_keep_to_the_storm_limits(client: Client, project: Project) -> None:
+    limits(cluster=1)
+    chosen = [failed(project) for _ in range(3)]
+    page = text_of(act(client, "retry_sessions", *chosen, confirmed="yes"))
+    assert page.count("it has its slot at") == 2
+    assert page.count("there is a new attempt") == 1
+    assert Session.objects.filter(retry_state=RetryState.SCHEDULED).count() == 2

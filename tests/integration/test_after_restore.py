@@ -1,0 +1,89 @@
+"""`manage.py after_restore`: numbers that were given out before are never given out again."""
+
+import io
+from uuid import UUID
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.models.functions import Now
+
+from reprise.models import EventCursor
+from reprise.restored import JUMP
+from sessions_app.models import AuditEntry, SessionEvent
+from sessions_app.services.tenants import project_ensure
+
+# The command commits, whatever is around it.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _next(sequence: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT nextval({sequence})")
+        row = cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        "'scheduler_fencing_token'",
+        "pg_get_serial_sequence('sessions_app_sessionevent', 'id')",
+    ],
+)
+def test_numbers_go_on_far_beyond(sequence: str) -> None:
+    before = _next(sequence)
+    call_command("after_restore", stdout=io.StringIO())
+    assert _next(sequence) == before + JUMP + 1
+    call_command("after_restore", stdout=io.StringIO())  # harmless when repeated
+    assert _next(sequence) == before + 2 * JUMP + 2
+
+
+def test_it_is_in_the_audit_log() -> None:
+    call_command("after_restore", stdout=io.StringIO())
+    found = AuditEntry.objects.filter(action="database.restore")
+    assert [each.actor for each in found] == ["manage.py after_restore"]
+
+
+def _event(seq: int, xid: str) -> None:
+    project, _ = project_ensure(domain="physics", name="simulation", by="test")
+    session = UUID(int=1)
+    SessionEvent.objects.create(
+        session_id=session,
+        root_id=session,
+        project=project,
+        attempt=0,
+        seq=seq,
+        type="session.created",
+        time=Now(),
+        xid=xid,
+    )
+
+
+def _transactions() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT xid::text FROM sessions_app_sessionevent ORDER BY seq")
+        return [row[0] for row in cursor.fetchall()]
+
+
+def test_readers_do_not_wait_for_transactions_of_another_cluster() -> None:
+    """They read on by (transaction, id): what was restored keeps its order, and comes first."""
+    _event(1, "5")
+    _event(2, str(2**40))
+    call_command("after_restore", stdout=io.StringIO())
+    assert _transactions() == ["0", "0"]
+
+
+def test_events_of_this_cluster_keep_their_transaction() -> None:
+    """As after point-in-time recovery."""
+    _event(1, "5")
+    call_command("after_restore", stdout=io.StringIO())
+    assert _transactions() == ["5"]
+
+
+def test_metrics_do_not_wait_for_transactions_of_another_cluster() -> None:
+    """Ids of transactions begin anew there: those of before may not come up for years."""
+    EventCursor.objects.create(pk=1, fence_xid=2**40, fence_at=Now())
+    call_command("after_restore", stdout=io.StringIO())
+    assert EventCursor.objects.get().fence_xid == 0

@@ -1,0 +1,251 @@
+"""Each invariant is broken by hand once, and its checker says so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from scheduler.models import Lease
+from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.dispatch import retries_dispatch
+from tests import invariants
+from tests.agent import agent, failed, running
+from tests.factories import executor, policy, project, submit
+from tests.invariants import CHECKS, check_all
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sound() -> dict[str, Session]:
+    """Sound records: `parent` failed and was retried as `child`, which runs; `waiting` waits."""
+    at = project()
+    parent = submit(at, retry_policy=policy())
+    played = agent()
+    failed(played, parent)
+    retries_dispatch()
+    child = running(played, Session.objects.get(parent=parent))
+    waiting = submit(at, retry_policy=policy(retry_delay=3600))
+    failed(played, waiting)
+    assert check_all() == []
+    return {"parent": parent, "child": child, "waiting": waiting}
+
+
+def events(session: Session) -> Any:
+    return SessionEvent.objects.filter(session_id=session.pk)
+
+
+def sessions(session: Session) -> Any:
+    return Session.objects.filter(pk=session.pk)
+
+
+def decisions(session: Session) -> Any:
+    return RetryDecision.objects.filter(session=session)
+
+
+def without_constraint(name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [name])
+        (is_index,) = cursor.fetchone()
+        statement = (
+            f"DROP INDEX {name}"
+            if is_index and name == "session_one_unfinished_a_chain"
+            else f"ALTER TABLE sessions_app_session DROP CONSTRAINT {name}"
+        )
+        cursor.execute(statement)
+
+
+def lose_a_fact(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(node="elsewhere")
+
+
+def change_a_decision(records: dict[str, Session]) -> None:
+    decisions(records["waiting"]).update(delay=1)
+
+
+def forget_a_fact(records: dict[str, Session]) -> None:
+    event = events(records["parent"]).get(type="session.error")
+    del event.data["exit_code"]
+    event.save()
+
+
+def drop_an_event(records: dict[str, Session]) -> None:
+    events(records["child"]).filter(type="session.running").delete()
+
+
+def skip_a_number(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(event_seq=9)
+
+
+def go_back(records: dict[str, Session]) -> None:
+    event = events(records["child"]).get(type="session.preparing")
+    event.data["status"] = "TERMINATING"
+    event.save()
+
+
+def lose_a_decision(records: dict[str, Session]) -> None:
+    decisions(records["waiting"]).delete()
+
+
+def decide_a_success(records: dict[str, Session]) -> None:
+    sessions(records["waiting"]).update(status="TERMINATED")
+
+
+def show_another_state(records: dict[str, Session]) -> None:
+    sessions(records["waiting"]).update(retry_state="exhausted")
+
+
+def lose_a_child(records: dict[str, Session]) -> None:
+    Lease.objects.filter(session=records["child"]).delete()
+    sessions(records["child"]).delete()
+
+
+def name_another_child(records: dict[str, Session]) -> None:
+    decisions(records["parent"]).update(next_session_id=records["waiting"].pk)
+
+
+def skip_an_attempt(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(retry_count=2, retry_counters={"inline/failure": 2})
+
+
+def keep_the_tip(records: dict[str, Session]) -> None:
+    sessions(records["parent"]).update(tip=True)
+
+
+def two_unfinished(records: dict[str, Session]) -> None:
+    without_constraint("session_one_unfinished_a_chain")
+    sessions(records["parent"]).update(status="PENDING", phase="waiting", finished_at=None)
+
+
+def wait_beside_a_run(records: dict[str, Session]) -> None:
+    decisions(records["parent"]).update(state="scheduled", next_session_id=None)
+
+
+def cancel_in_part(records: dict[str, Session]) -> None:
+    sessions(records["waiting"]).update(cancel_requested_at=records["waiting"].finished_at)
+
+
+def count_twice(records: dict[str, Session]) -> None:
+    without_constraint("session_counters_add_up")
+    sessions(records["child"]).update(retry_counters={"inline/failure": 1, "manual": 1})
+
+
+def pay_nothing(records: dict[str, Session]) -> None:
+    without_constraint("session_counters_add_up")
+    sessions(records["child"]).update(retry_counters={})
+
+
+def grant_in_vain(records: dict[str, Session]) -> None:
+    decisions(records["parent"]).update(resources={"memory": "4Gi"})
+
+
+def give_what_was_not_granted(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(spec=records["waiting"].spec)
+
+
+def lose_a_lease(records: dict[str, Session]) -> None:
+    Lease.objects.filter(session=records["child"]).delete()
+
+
+def lease_to_another(records: dict[str, Session]) -> None:
+    Lease.objects.filter(session=records["child"]).update(executor=executor())
+
+
+def unaccept(records: dict[str, Session]) -> None:
+    Lease.objects.filter(session=records["child"]).update(accepted=False)
+
+
+def keep_a_token(records: dict[str, Session]) -> None:
+    waiting = submit(records["child"].project)
+    sessions(waiting).update(fencing_token=7)
+
+
+def report_under_another_lease(records: dict[str, Session]) -> None:
+    event = events(records["child"]).get(type="session.running")
+    event.data["fencing_token"] += 1
+    event.save()
+
+
+def give_a_token_twice(records: dict[str, Session]) -> None:
+    told = events(records["parent"]).exclude(data__fencing_token=None)
+    token = events(records["child"]).get(type="session.scheduled").data["fencing_token"]
+    for event in told:
+        event.data["fencing_token"] = token
+        event.save()
+
+
+def lease_what_is_leased(records: dict[str, Session]) -> None:
+    event = events(records["child"]).get(type="session.preparing")
+    event.type, event.data["fencing_token"] = "session.scheduled", 2**40
+    event.save()
+    events(records["child"]).get(type="session.running").delete()
+
+
+def begin_before_the_end(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(created_at=records["parent"].created_at)
+
+
+def write_in_the_future(records: dict[str, Session]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE sessions_app_sessionevent SET xid = (xid::text::bigint + 1000000)::text::xid8 "
+            "WHERE session_id = %s AND seq = 1",
+            [records["child"].pk],
+        )
+
+
+BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
+    lose_a_fact: invariants.log_folds_to_row,
+    change_a_decision: invariants.log_folds_to_row,
+    forget_a_fact: invariants.log_folds_to_row,
+    drop_an_event: invariants.seq_is_gapless,
+    skip_a_number: invariants.seq_is_gapless,
+    go_back: invariants.steps_are_allowed,
+    lose_a_decision: invariants.failures_are_decided,
+    decide_a_success: invariants.failures_are_decided,
+    show_another_state: invariants.decision_is_shown,
+    lose_a_child: invariants.dispatched_has_one_child,
+    name_another_child: invariants.dispatched_has_one_child,
+    skip_an_attempt: invariants.chains_are_in_order,
+    keep_the_tip: invariants.chains_are_in_order,
+    two_unfinished: invariants.one_unfinished_a_chain,
+    wait_beside_a_run: invariants.one_unfinished_a_chain,
+    cancel_in_part: invariants.cancelled_chains_end,
+    count_twice: invariants.counters_add_up,
+    pay_nothing: invariants.counters_add_up,
+    grant_in_vain: invariants.resources_are_granted,
+    give_what_was_not_granted: invariants.resources_are_granted,
+    lose_a_lease: invariants.leases_fit,
+    lease_to_another: invariants.leases_fit,
+    unaccept: invariants.leases_fit,
+    keep_a_token: invariants.leases_fit,
+    report_under_another_lease: invariants.leases_follow_each_other,
+    give_a_token_twice: invariants.leases_follow_each_other,
+    lease_what_is_leased: invariants.leases_follow_each_other,
+    begin_before_the_end: invariants.attempts_follow_each_other,
+    write_in_the_future: invariants.streams_tell_all,
+}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.__name__)
+def test_a_broken_invariant_is_reported(
+    sound: dict[str, Session], breakage: Callable[[dict[str, Session]], None]
+) -> None:
+    breakage(sound)
+    reported = {line.partition(":")[0] for line in check_all()}
+    assert BREAKAGES[breakage].__name__ in reported
+
+
+def test_every_checker_is_broken_once() -> None:
+    assert set(BREAKAGES.values()) == set(CHECKS)
+
+
+def test_an_orphaned_lease_is_no_violation(sound: dict[str, Session]) -> None:
+    waiting = submit(sound["child"].project)
+    agent().lease()
+    chain_cancel(waiting.pk, by="ann")
+    assert Lease.objects.filter(session=waiting).exists()
+    assert check_all() == []

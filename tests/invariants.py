@@ -1,0 +1,292 @@
+"""What must hold over the whole database at every moment, whatever happened before.
+
+Each check yields one line for each violation; `check_all` runs them all.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from scheduler.models import Lease
+from sessions_app.fold import DECISION_FACTS, FACTS, fold
+from sessions_app.models import RetryDecision, Session, SessionEvent, SessionSpec
+from sessions_app.services.transitions import fact
+from sessions_app.states import Phase, RetryState, Status, is_allowed
+
+_WAITING = frozenset({"scheduled", "held"})
+# What a session shows for each state of its decision.
+_SHOWN = {
+    "scheduled": {RetryState.SCHEDULED},
+    "held": {RetryState.HELD},
+    "dispatched": {RetryState.RETRIED},
+    "cancelled": {RetryState.CANCELLED},
+    "final": {RetryState.EXHAUSTED, RetryState.NOT_RETRIED, RetryState.CANCELLED},
+}
+
+
+class Records:
+    """Everything, read once."""
+
+    def __init__(self) -> None:
+        self.sessions = {session.pk: session for session in Session.objects.all()}
+        self.decisions = {decision.pk: decision for decision in RetryDecision.objects.all()}
+        self.resources = dict(SessionSpec.objects.values_list("pk", "resources"))
+        self.leases = {lease.pk: lease for lease in Lease.objects.select_related("executor")}
+        self.events: dict[UUID, list[SessionEvent]] = defaultdict(list)
+        for event in SessionEvent.objects.order_by("session_id", "seq"):
+            self.events[event.session_id].append(event)
+        self.chains: dict[UUID, list[Session]] = defaultdict(list)
+        for session in sorted(self.sessions.values(), key=lambda each: each.retry_count):
+            self.chains[session.root_id].append(session)
+
+
+def check_all() -> list[str]:
+    """The violations of all invariants; empty if the records are sound."""
+    records = Records()
+    return [f"{check.__name__}: {text}" for check in CHECKS for text in check(records)]
+
+
+def log_folds_to_row(records: Records) -> Iterator[str]:
+    """fold(events) is the row, in every fact and in every fact of the decision."""
+    for session in records.sessions.values():
+        told = fold(event.data for event in records.events[session.pk])
+        expected = {name: fact(getattr(session, name)) for name in FACTS}
+        decision = records.decisions.get(session.pk)
+        if decision is not None:
+            expected["decision"] = {name: fact(getattr(decision, name)) for name in DECISION_FACTS}
+        yield from _differences(session.pk, told, expected)
+
+
+def _differences(session_id: UUID, told: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
+    for name in expected.keys() | told.keys():
+        # What was never said has the value that a new row has.
+        said, is_ = told.get(name), expected.get(name)
+        if name == "decision" and isinstance(said, dict) and isinstance(is_, dict):
+            yield from _differences(session_id, said, is_)
+        elif (said or None) != (is_ or None) and said != is_:
+            yield f"{session_id} {name}: the log says {said!r}, the row {is_!r}"
+
+
+def seq_is_gapless(records: Records) -> Iterator[str]:
+    """A session's events are numbered 1, 2, 3 ... up to the row's `event_seq`."""
+    for session in records.sessions.values():
+        numbers = [event.seq for event in records.events[session.pk]]
+        if numbers != list(range(1, session.event_seq + 1)):
+            yield f"{session.pk} has events {numbers} and event_seq {session.event_seq}"
+
+
+def steps_are_allowed(records: Records) -> Iterator[str]:
+    """A session begins as PENDING, and the table of transitions allows each step of its log."""
+    for session_id, events in records.events.items():
+        statuses = [Status(event.data["status"]) for event in events if "status" in event.data]
+        if statuses[:1] != [Status.PENDING]:
+            yield f"{session_id} begins as {statuses[:1]}"
+        for current, target in pairwise(statuses):
+            if not is_allowed(current, target):
+                yield f"{session_id} went from {current} to {target}"
+
+
+def failures_are_decided(records: Records) -> Iterator[str]:
+    """Every failed or cancelled session has a decision, and no other has one."""
+    for session in records.sessions.values():
+        decided = session.pk in records.decisions
+        if decided != (session.status in {Status.ERROR, Status.CANCELLED}):
+            yield f"{session.pk} is {session.status} and has {'a' if decided else 'no'} decision"
+
+
+def decision_is_shown(records: Records) -> Iterator[str]:
+    """A session's `retry_state` says what its decision says."""
+    for session in records.sessions.values():
+        decision = records.decisions.get(session.pk)
+        shown = RetryState(session.retry_state)
+        if decision is not None:
+            allowed = _SHOWN[decision.state]
+        elif session.status == Status.TERMINATED:
+            allowed = {RetryState.SUCCEEDED}
+        else:
+            allowed = {RetryState.NONE}
+        if shown not in allowed:
+            yield f"{session.pk} shows {shown}, expected {sorted(allowed)}"
+
+
+def dispatched_has_one_child(records: Records) -> Iterator[str]:
+    """A dispatched decision has exactly its child; a session without one has no child."""
+    children: dict[UUID | None, list[UUID]] = defaultdict(list)
+    for session in records.sessions.values():
+        children[session.parent_id].append(session.pk)
+    for session in records.sessions.values():
+        decision = records.decisions.get(session.pk)
+        expected = [decision.next_session_id] if decision and decision.next_session_id else []
+        if children[session.pk] != expected:
+            yield f"{session.pk} has children {children[session.pk]}, its decision names {expected}"
+
+
+def chains_are_in_order(records: Records) -> Iterator[str]:
+    """Attempts count 0, 1, 2 ...; each is the child of the one before; the last is the tip."""
+    for root_id, chain in records.chains.items():
+        ids = [session.pk for session in chain]
+        if [session.retry_count for session in chain] != list(range(len(chain))):
+            yield f"{root_id} has attempts {[session.retry_count for session in chain]}"
+        if [session.parent_id for session in chain] != [None, *ids[:-1]]:
+            yield f"{root_id} is not one line of parents"
+        if [session.pk for session in chain if session.tip] != ids[-1:]:
+            yield f"{root_id} has tips {[session.retry_count for session in chain if session.tip]}"
+
+
+def one_unfinished_a_chain(records: Records) -> Iterator[str]:
+    """Only the newest attempt may be unfinished, and nothing waits beside it."""
+    for root_id, chain in records.chains.items():
+        unfinished = [session.retry_count for session in chain if session.phase != Phase.FINAL]
+        waiting = [
+            session.retry_count
+            for session in chain
+            if (decision := records.decisions.get(session.pk)) and decision.state in _WAITING
+        ]
+        if len(unfinished) + len(waiting) > 1 or any(n != len(chain) - 1 for n in unfinished):
+            yield f"{root_id}: unfinished attempts {unfinished}, waiting retries of {waiting}"
+
+
+def cancelled_chains_end(records: Records) -> Iterator[str]:
+    """Of a cancelled chain nothing waits, and what lives is being stopped or ends cancelled."""
+    for root_id, chain in records.chains.items():
+        if chain[0].cancel_requested_at is None:
+            continue
+        tip = chain[-1]
+        decision = records.decisions.get(tip.pk)
+        waits = tip.status == Status.PENDING or (decision and decision.state in _WAITING)
+        if waits or tip.status == Status.TERMINATED:
+            yield f"{root_id} was cancelled, but its tip is {tip.status}, {tip.retry_state}"
+
+
+def counters_add_up(records: Records) -> Iterator[str]:
+    """Counters sum to `retry_count`, and each attempt paid for one more than the one before."""
+    for root_id, chain in records.chains.items():
+        for session in chain:
+            if sum(session.retry_counters.values()) != session.retry_count:
+                yield f"{session.pk} is attempt {session.retry_count}: {session.retry_counters}"
+        for before, after in pairwise(chain):
+            paid = {
+                name: used - before.retry_counters.get(name, 0)
+                for name, used in after.retry_counters.items()
+                if used != before.retry_counters.get(name, 0)
+            }
+            if list(paid.values()) != [1]:
+                yield f"{root_id} attempt {after.retry_count} paid {paid}"
+
+
+def resources_are_granted(records: Records) -> Iterator[str]:
+    """An attempt shares the specification of the one before, unless its decision grants others."""
+    for root_id, chain in records.chains.items():
+        for before, after in pairwise(chain):
+            decision = records.decisions.get(before.pk)
+            granted = decision.resources if decision else None
+            shares = before.spec_id == after.spec_id
+            got = None if shares else records.resources[after.spec_id]
+            if got != granted:
+                yield f"{root_id} attempt {after.retry_count} got {got}, granted was {granted}"
+
+
+def leases_fit(records: Records) -> Iterator[str]:
+    """Every live session has its lease; any other lease is an orphan, which counts for nothing."""
+    for session in records.sessions.values():
+        lease = records.leases.get(session.pk)
+        if session.phase == Phase.LIVE:
+            yield from _misfits(session, lease)
+        elif session.phase == Phase.WAITING and session.fencing_token is not None:
+            yield f"{session.pk} waits with fencing token {session.fencing_token}"
+
+
+def _misfits(session: Session, lease: Lease | None) -> Iterator[str]:
+    if lease is None or lease.fencing_token != session.fencing_token:
+        yield f"{session.pk} is {session.status} without its lease"
+        return
+    if lease.executor.name != session.executor:
+        yield f"{session.pk} runs on {session.executor}, leased to {lease.executor.name}"
+    accepted = session.accepted_at is not None
+    if lease.accepted != accepted or accepted != (session.status != Status.SCHEDULED):
+        yield f"{session.pk} is {session.status}, accepted {accepted}, its lease {lease.accepted}"
+
+
+def leases_follow_each_other(records: Records) -> Iterator[str]:
+    """The fencing log: a session is leased again only after its lease went back, each time under
+    a greater token that no other lease had, and what is told of a run is told under its token."""
+    given: dict[int, UUID] = {}
+    for session_id, events in records.events.items():
+        token, held = 0, False
+        for event in events:
+            said = event.data.get("fencing_token")
+            if event.type == "session.scheduled":
+                if held or said <= token or said in given:
+                    yield f"{session_id} was leased under {said} after {token}, held: {held}"
+                token, held = said, True
+                given[said] = session_id
+            elif event.data.get("status") == Status.PENDING:
+                held = False
+            elif said is not None and (said != token or not held):
+                yield f"{session_id}: {event.type} under {said}, its lease was {token}"
+
+
+def attempts_follow_each_other(records: Records) -> Iterator[str]:
+    """An attempt begins after the one before it has ended."""
+    for root_id, chain in records.chains.items():
+        for before, after in pairwise(chain):
+            if before.finished_at is None or after.created_at < before.finished_at:
+                yield (
+                    f"{root_id}: attempt {after.retry_count} began at {after.created_at}, "
+                    f"the one before ended at {before.finished_at}"
+                )
+
+
+# As streams read; what this very transaction wrote is told, too.
+_TOLD = """
+    SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
+    WHERE (e.xid, e.id) > (%s::xid8, %s) AND (
+        e.xid < pg_snapshot_xmin(pg_current_snapshot())
+        OR e.xid = pg_current_xact_id_if_assigned())
+    ORDER BY e.xid, e.id LIMIT 5000
+"""
+
+
+def streams_tell_all(records: Records) -> Iterator[str]:
+    """Whoever reads on by (transaction, id), page by page, gets every event once.
+
+    Not always those of one session by `seq`: a transaction that waited for another one's lock
+    writes what came later under the smaller id.
+    """
+    told: Counter[int] = Counter()
+    place = ("0", 0)
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(_TOLD, place)
+            rows = cursor.fetchall()
+            if not rows:
+                break
+            told.update(row[1] for row in rows)
+            place = rows[-1]
+    for events in records.events.values():
+        for event in events:
+            if told[event.pk] != 1:
+                yield f"event {event.pk} of {event.session_id} is told {told[event.pk]} times"
+
+
+CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
+    log_folds_to_row,
+    seq_is_gapless,
+    steps_are_allowed,
+    failures_are_decided,
+    decision_is_shown,
+    dispatched_has_one_child,
+    chains_are_in_order,
+    one_unfinished_a_chain,
+    cancelled_chains_end,
+    counters_add_up,
+    resources_are_granted,
+    leases_fit,
+    leases_follow_each_other,
+    attempts_follow_each_other,
+    streams_tell_all,
+)

@@ -1,0 +1,59 @@
+"""Calls that start at the same moment, each on its own thread and database connection."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier, Event
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from sessions_app.errors import DomainError
+from sessions_app.locks import lock_sessions
+
+PATIENCE = 20.0
+"""Seconds within which all must be done: a deadlock would show as an error or as this."""
+
+
+def race(*calls: Callable[[], Any]) -> list[Any]:
+    """The result of each call, or the `DomainError` that it raised; other errors are raised."""
+    barrier = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        try:
+            connection.ensure_connection()
+            barrier.wait(PATIENCE)
+            return call()
+        except DomainError as error:
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        futures = [threads.submit(run, call) for call in calls]
+        return [future.result(PATIENCE) for future in futures]
+
+
+@contextmanager
+def locked(*session_ids: UUID) -> Iterator[None]:
+    """While another connection's transaction holds the locks of these sessions."""
+    taken, release = Event(), Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                lock_sessions(session_ids)
+                taken.set()
+                assert release.wait(PATIENCE)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        held = thread.submit(hold)
+        try:
+            assert taken.wait(PATIENCE)
+            yield
+        finally:
+            release.set()
+            held.result(PATIENCE)

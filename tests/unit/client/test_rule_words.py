@@ -1,0 +1,84 @@
+from typing import Any
+
+import pytest
+from reprise_client.cli.rule_words import backoff_words, rule_label, rule_words
+
+from retry.rules import Rule
+
+EXIT = {"action": "Retry", "onExitCodes": {"operator": "In", "values": [137, 143]}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "policy", "words"),
+    [
+        (EXIT, {}, "Retry on exit code 137 or 143, as often as the cluster allows"),
+        (
+            {**EXIT, "containerName": "main", "includeInitContainers": True, "retryLimit": 2},
+            {"retryLimit": 5},
+            "Retry on exit code 137 or 143 of container main (init containers, too), at most twice",
+        ),
+        (
+            {"action": "Retry", "onConditions": ["Preempted", "Evicted", "OOMKilled"]},
+            {"retryLimit": 1, "antiAffinity": {"mode": "node"}},
+            (
+                "Retry on condition Preempted, Evicted or OOMKilled, at most once, "
+                "not on the node where it failed"
+            ),
+        ),
+        (
+            {
+                "action": "Retry",
+                "onFailureCategory": ["cuda_error"],
+                "onTerminationMessage": {"pattern": "NCCL"},
+                "retryLimit": 0,
+                "antiAffinity": {"mode": "none"},
+                "backoff": {},
+                "resources": {"memory": {"factor": 1.5, "max": "64Gi"}},
+            },
+            {"antiAffinity": {"mode": "node"}},
+            (
+                "Retry on category cuda_error and a termination message with /NCCL/, never, "
+                "as its limit is 0, after 0s, 2 times longer each time, at most 10m, "
+                "with 1.5 times the memory up to 64Gi"
+            ),
+        ),
+        (
+            {"action": "Fail", "onExitCodes": {"operator": "NotIn", "values": [1]}},
+            {"retryLimit": 5},
+            "Fail on an exit code other than 0 or 1",
+        ),
+    ],
+)
+def test_a_rule_in_words(rule: dict[str, Any], policy: dict[str, Any], words: str) -> None:
+    assert rule_words(rule, policy) == words
+
+
+@pytest.mark.parametrize(
+    ("backoff", "words"),
+    [
+        ({"initialDelay": "10s", "multiplier": 1, "maxDelay": "1m"}, "after 10s, at most 1m"),
+        (
+            {"initialDelay": "10s", "jitterRatio": 0.1},
+            "after 10s, 2 times longer each time, at most 10m, with deterministic jitter",
+        ),
+        (
+            {"jitter": "none", "multiplier": 1.5},
+            "after 0s, 1.5 times longer each time, at most 10m",
+        ),
+    ],
+)
+def test_a_backoff_in_words(backoff: dict[str, Any], words: str) -> None:
+    assert backoff_words(backoff) == words
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        EXIT,
+        {**EXIT, "name": "killed"},
+        {**EXIT, "containerName": "main", "retryLimit": 3, "includeInitContainers": True},
+        {"action": "Fail", "onTerminationMessage": {"pattern": "größe"}, "onCauses": ["unknown"]},
+    ],
+)
+def test_a_rule_is_called_as_the_engine_calls_it(rule: dict[str, Any]) -> None:
+    assert rule_label(rule) == Rule.model_validate(rule).counter

@@ -1,0 +1,342 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.client import answers
+from tests.unit.client.answers import IDS
+from tests.unit.client.conftest import Command
+from tests.unit.client.server import FakeServer, Reply, problem
+
+
+def at(attempt: int, rest: str = "") -> str:
+    return f"GET /sessions/{IDS[attempt]}/{rest}"
+
+
+def test_create_lays_options_over_a_file(
+    command: Command, server: FakeServer, tmp_path: Path
+) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    path = tmp_path / "body.yaml"
+    path.write_text(
+        "image: old\npriority: 5\nenviron: {A: '1', B: '2'}\nretry_policy: {max_retries: 1}\n"
+    )
+    flags = ["--env", "B=x=y", "--retries", "3", "--retry-delay", "1.5", "--memory", "1Gi"]
+    result = command(
+        "session", "create", "-f", str(path), "busybox", *flags, "-o", "name", "--", "echo", "-n"
+    )
+    assert (result.exit_code, result.stdout) == (0, f"{IDS[0]}\n")
+    body = server.calls[0].body
+    assert body.pop("creation_id")
+    assert body == {
+        "image": "busybox",
+        "priority": 5,
+        "environ": {"A": "1", "B": "x=y"},
+        "retry_policy": {"max_retries": 3, "retry_delay": 1.5},
+        "resources": {"memory": "1Gi"},
+        "command": ["echo", "-n"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--env", "novalue"], "--env takes KEY=VALUE"),
+        (["-f", "/nowhere/body.yaml"], "cannot read /nowhere/body.yaml"),
+        (["--retries", "many"], "--retries"),
+    ],
+)
+def test_wrong_usage_is_2(command: Command, args: list[str], said: str) -> None:
+    result = command("session", "create", "busybox", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_body_from_standard_input_has_to_be_a_mapping(command: Command) -> None:
+    result = command("session", "create", "-f", "-", stdin="[1, 2]")
+    assert result.exit_code == 2
+    assert "not a mapping" in result.stderr
+
+
+def test_what_looks_like_a_date_in_a_file_is_text(
+    command: Command, server: FakeServer, tmp_path: Path
+) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    path = tmp_path / "body.yaml"
+    path.write_text("labels: {due: 2026-01-31}\nenviron: {AT: 2026-01-31 10:00:00}\n")
+    assert command("session", "create", "-f", str(path), "busybox").exit_code == 0
+    assert server.calls[0].body["labels"] == {"due": "2026-01-31"}
+    assert server.calls[0].body["environ"] == {"AT": "2026-01-31 10:00:00"}
+
+
+@pytest.mark.parametrize("value", [".nan", "!!set {a, b}", "!!binary aGk=", "&a [*a]", "[" * 9999])
+def test_what_json_cannot_say_is_refused(command: Command, tmp_path: Path, value: str) -> None:
+    path = tmp_path / "body.yaml"
+    path.write_text(f"labels: {value}")
+    result = command("session", "create", "-f", str(path), "busybox")
+    assert result.exit_code == 2
+    assert str(path) in result.stderr
+
+
+def test_list_shows_attempts_and_what_waits(command: Command, server: FakeServer) -> None:
+    server.on(
+        "GET /sessions/",
+        answers.page(answers.failed(1, state="exhausted", reason="max_retries"), answers.session()),
+    )
+    result = command("session", "list", "--status", "error", "--tip", "--limit", "2")
+    head, first, second = result.stdout.splitlines()
+    assert head.split()[:4] == ["ID", "NAME", "STATUS", "ATTEMPT"]
+    assert first.split()[:8] == [
+        IDS[1],
+        "train",
+        "ERROR",
+        "2",
+        "of",
+        "4",
+        "kernel_nonzero_exit",
+        "exhausted",
+    ]
+    assert second.startswith(IDS[0])
+    assert server.calls[0].query == {"status": "error", "tip": "true", "page_size": "2"}
+
+
+def test_list_stops_at_its_limit(command: Command, server: FakeServer) -> None:
+    server.on("GET /sessions/", answers.page(answers.session(), following="http://x/?cursor=a"))
+    result = command("session", "list", "--limit", "3", "-o", "name")
+    assert result.stdout.split() == [IDS[0]] * 3
+    assert len(server.calls) == 3
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_programs_get_what_the_server_said(command: Command, server: FakeServer, form: str) -> None:
+    sent = answers.failed(1, due_at="2026-03-02T14:03:10Z") | {"novelty": [1]}
+    server.on(at(1), sent)
+    text = command("session", "info", IDS[1], "-o", form).stdout
+    got = json.loads(text) if form == "json" else yaml.safe_load(text)
+    assert got["novelty"] == [1]
+    assert got["retry_state"] == sent["retry_state"]
+    assert set(got) == set(sent)
+
+
+def test_info_tells_the_place_in_the_chain_and_what_comes_next(
+    command: Command, server: FakeServer
+) -> None:
+    server.on(at(1), answers.failed(1, due_at="2999-01-01T00:00:00Z"))
+    server.on(at(1, "retry-decision/"), answers.decision())
+    lines = dict(
+        line.split(maxsplit=1) for line in command("session", "info", IDS[1]).stdout.splitlines()
+    )
+    assert lines["Attempt"].strip() == "attempt 2 of 4"
+    assert lines["Parent"].strip() == IDS[0]
+    assert lines["Next"].startswith("attempt 3 of 4 in ")
+    assert lines["Next"].strip().endswith("because kernel_nonzero_exit; pays inline/failure 2 of 3")
+    assert "exit code 3" in lines["Status"]
+
+
+def test_info_tells_rule_budgets_and_what_the_next_attempt_gets(
+    command: Command, server: FakeServer
+) -> None:
+    budgets = [
+        {"name": "ml/oom", "used": 1, "limit": 3},
+        {"name": "inline/failure", "used": 0, "limit": 2},
+    ]
+    failed = answers.failed(1, due_at="2999-01-01T00:00:00Z", rule="ml/oom", budgets=budgets)
+    server.on(at(1), failed | {"failure_category": "cuda_error"})
+    more = {"resources": {"memory": "1536Mi"}, "policy_revisions": {"ml": 3}, "rule": "ml/oom"}
+    server.on(at(1, "retry-decision/"), answers.decision(**more, paced=True))
+    text = command("session", "info", IDS[1]).stdout
+    assert "category cuda_error" in text
+    assert "is postponed by the storm limit to 2999-01-01" in text
+    said = {line[:12].strip(): line[12:].strip() for line in text.splitlines()}
+    assert said["By rule"] == "ml/oom"
+    assert said["Will get"] == "memory 1Gi -> 1536Mi"
+    assert said["Will avoid"] == "node node-a"
+    assert said["Budgets"] == "ml/oom: 1 of 3 used"
+    assert said[""] == "inline/failure: 0 of 2 used"
+    text = command("session", "explain", IDS[1]).stdout
+    assert "ml revision 3" in text
+    assert "postponed it to a slot of its own" in text
+
+
+def test_info_does_not_list_a_hundred_budgets(command: Command, server: FakeServer) -> None:
+    budgets = [{"name": f"ml/{n}", "used": n == 7, "limit": 5} for n in range(100)]
+    server.on(at(0), answers.session(retry_state={"budgets": budgets}))
+    text = command("session", "info", IDS[0]).stdout
+    assert ["Budgets", "ml/7:", "1", "of", "5", "used"] in [
+        row.split() for row in text.splitlines()
+    ]
+    assert "unused: ml/0 (of 5), ml/1 (of 5)" in text
+    assert "ml/5 (of 5) and 93 more" in text
+
+
+def test_info_tells_which_switch_holds_a_retry(command: Command, server: FakeServer) -> None:
+    server.on(at(1), answers.failed(1, state="held"))
+    settings = "GET /retry-settings/projects/default/default/"
+    server.on(settings, {"mode": "on", "effective_mode": "off"}, problem(403, "Not permitted"))
+    assert "held while retries are switched off" in command("session", "info", IDS[1]).stdout
+    assert "held while retries are paused or switched" in command("session", "info", IDS[1]).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [("2026-03-02T14:00:00Z", "2026-03-02T14:00:00"), ("2026-03-02", "2026-03-02T00:00:00")],
+)
+def test_sessions_of_a_time(command: Command, server: FakeServer, given: str, sent: str) -> None:
+    server.on("GET /sessions/", answers.page())
+    assert command("session", "list", "--until", given, "--type", "batch").exit_code == 0
+    query = server.calls[0].query
+    assert query["session_type"] == "batch"
+    assert query["created_before"].startswith(sent)
+
+
+@pytest.mark.parametrize("age", ["0s", "1.5h", "7d"])
+def test_sessions_of_an_age(command: Command, server: FakeServer, age: str) -> None:
+    server.on("GET /sessions/", answers.page())
+    assert command("session", "list", "--since", age).exit_code == 0
+    sent = datetime.fromisoformat(server.calls[0].query["created_after"])
+    hours = {"0s": 0.0, "1.5h": 1.5, "7d": 168.0}[age]
+    age_in_hours = (datetime.now(UTC) - sent).total_seconds() / 3600
+    assert age_in_hours == pytest.approx(hours, abs=0.01)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2w", "999999999999d", "-1h"])
+def test_what_is_no_time_is_said(command: Command, server: FakeServer, text: str) -> None:
+    result = command("session", "list", f"--since={text}")
+    assert result.exit_code == 2
+    assert "--since takes an age" in result.stderr
+    assert server.calls == []
+
+
+def test_info_goes_on_until_the_chain_is_over(command: Command, server: FakeServer) -> None:
+    server.on(at(0), answers.succeeded())
+    result = command("session", "info", IDS[0], "--watch")
+    assert result.exit_code == 0
+    assert "nothing, it succeeded" in result.stdout
+    assert command("session", "info", IDS[0], "--watch", "-o", "json").exit_code == 2
+
+
+def test_attempts(command: Command, server: FakeServer) -> None:
+    chain = [
+        {"id": IDS[0], "attempt": 0, "status": "ERROR", "cause": "oom_killed", "exit_code": 137,
+         "decision": "retry in 60 s"},
+        {"id": IDS[1], "attempt": 1, "status": "RUNNING", "cause": None},
+    ]  # fmt: skip
+    server.on(at(1, "attempts/"), chain)
+    first, second = command("session", "attempts", IDS[1]).stdout.splitlines()[1:]
+    assert " ".join(first.split()) == f"1 {IDS[0]} ERROR oom_killed 137 retry in 60 s"
+    assert second.split() == ["2", IDS[1], "RUNNING"]
+
+
+def test_logs_of_one_and_of_all_attempts(command: Command, server: FakeServer) -> None:
+    server.on(at(0, "logs/"), answers.log(b"first\n"))
+    server.on(at(1, "logs/"), answers.log(b"second \xff\n"))
+    server.on(
+        at(1, "attempts/"),
+        [{"id": IDS[0], "status": "ERROR"}, {"id": IDS[1], "attempt": 1, "status": "RUNNING"}],
+    )
+    one = command("session", "logs", IDS[1], "--tail", "1")
+    assert one.stdout_bytes == b"second \xff\n"
+    assert server.calls[0].query == {"tail": "1"}
+    both = command("session", "logs", IDS[1], "--all-attempts")
+    assert both.stdout_bytes == b"first\nsecond \xff\n"
+    assert f"--- attempt 2, session {IDS[1]}" in both.stderr
+
+
+def test_events_list_and_follow(command: Command, server: FakeServer) -> None:
+    event = {"id": 7, "type": "session.running", "time": "2026-03-02T14:00:00Z", "data": {"a": 1}}
+    server.on(at(0), answers.succeeded())
+    server.on(at(0, "events/"), answers.page(event))
+    assert "session.running" in command("session", "events", IDS[0], "--after", "6").stdout
+    assert server.calls[0].query == {"after": "6"}
+    stream = f"data: {json.dumps(event)}\n\n".encode()
+    server.on(at(0, "events/"), Reply(stream, kind="text/event-stream"))
+    followed = command("session", "events", IDS[0], "-f", "-o", "json")
+    assert [json.loads(line)["id"] for line in followed.stdout.splitlines()] == [7]
+
+
+def test_explain_prints_sentences_and_trace(command: Command, server: FakeServer) -> None:
+    server.on(at(1, "retry-decision/"), answers.decision())
+    text = command("session", "explain", IDS[1]).stdout
+    assert text.startswith("The session exited with code 3.\nThe inline policy retries that.\n")
+    assert "  1. budget: retry (name=inline/failure, used=1)" in text
+    whole = json.loads(command("session", "explain", IDS[1], "-o", "json").stdout)
+    assert whole == answers.decision()
+
+
+def test_a_trace_leaves_out_what_nobody_reads(command: Command, server: FakeServer) -> None:
+    step = {"step": "delay", "result": 2.243687488218388, "cap": 3600.0, "reason": "", "found": []}
+    server.on(at(1, "retry-decision/"), {**answers.decision(), "trace": [step]})
+    text = command("session", "explain", IDS[1]).stdout
+    assert text.splitlines()[-1] == "  1. delay: 2.24369 (cap=3600)"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (answers.succeeded(), 0),
+        (answers.failed(state="exhausted"), 3),
+        (answers.failed(state="not_retried", exit_code=None), 1),
+        (answers.failed(state="not_retried", exit_code=-9), 1),
+        (answers.session("CANCELLED", retry_state={"state": "cancelled"}), 1),
+    ],
+)
+def test_wait_exits_as_the_last_attempt_did(
+    command: Command, server: FakeServer, end: dict[str, object], code: int
+) -> None:
+    server.on(at(0), answers.session(), end)
+    result = command("session", "wait", IDS[0])
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert "attempt 1 of 4 " in result.stderr
+
+
+def test_wait_gives_up_in_time(command: Command, server: FakeServer) -> None:
+    server.on(at(0), answers.session())
+    result = command("session", "wait", IDS[0], "--timeout", "0.1")
+    assert result.exit_code == 124
+    assert "has not ended after 0.1 s" in result.stderr
+
+
+def test_cancel_and_retry(command: Command, server: FakeServer) -> None:
+    path = f"/sessions/{IDS[0]}/"
+    server.on(f"POST {path}cancel/", answers.session("CANCELLED"))
+    server.on(f"POST {path}retry/", problem(409, "Conflict", "The session still runs."))
+    assert "CANCELLED" in command("session", "cancel", IDS[0]).stdout
+    refused = command("session", "retry", IDS[0])
+    assert refused.exit_code == 5
+    assert refused.stderr.startswith("reprise: Conflict: The session still runs. (")
+
+
+def test_the_beginning_of_an_id_is_enough(command: Command, server: FakeServer) -> None:
+    other = answers.session() | {"id": "ffffff00-0000-7000-8000-000000000000", "name": IDS[0][:8]}
+    server.on("GET /sessions/", answers.page(answers.session(), other))
+    server.on(at(0), answers.session())
+    assert command("session", "info", IDS[0][:8].upper(), "-o", "name").stdout == f"{IDS[0]}\n"
+    assert server.calls[0].query["search"] == IDS[0][:8]
+
+
+def test_an_ambiguous_beginning_lists_the_candidates(command: Command, server: FakeServer) -> None:
+    server.on("GET /sessions/", answers.page(answers.session(), answers.session(attempt=1)))
+    result = command("session", "info", IDS[0][:8])
+    assert result.exit_code == 2
+    assert IDS[0] in result.stderr
+    assert IDS[1] in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "code"), [("abcdef", 3), ("abc", 2), ("my-job", 2)])
+def test_what_is_no_id_is_said(command: Command, server: FakeServer, typed: str, code: int) -> None:
+    server.on("GET /sessions/", answers.page())
+    assert command("session", "info", typed).exit_code == code
+
+
+def test_create_takes_what_is_behind_the_dashes_for_the_command(
+    command: Command, server: FakeServer
+) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    for before in ([], ["-o", "name"]):
+        assert command("session", "create", *before, "--", "sh", "-c", "x -- y").exit_code == 0
+        body = server.calls[-1].body
+        assert body["command"] == ["sh", "-c", "x -- y"]
+        assert not body.get("image")

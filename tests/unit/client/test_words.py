@@ -1,0 +1,152 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from reprise_client.cli.words import (
+    attempt_of,
+    avoided,
+    granted,
+    outcome,
+    span,
+    what_next,
+    when,
+)
+from reprise_client.models import Decision, RetryState, Session
+
+from tests.unit.client import answers
+from tests.unit.client.answers import IDS, START
+
+NOW = START + timedelta(seconds=60)
+DECISION = Decision.model_validate(answers.decision())
+
+
+def session(**state: Any) -> Session:
+    return Session.model_validate(answers.failed(1, **state))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 s"),
+        (0.4, "0 s"),
+        (42, "42 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (7_500, "2 h 5 min"),
+        (86_400 * 3 + 3_600 * 4 + 61, "3 d 4 h"),
+    ],
+)
+def test_a_span(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_a_moment_is_told_from_now_and_exactly() -> None:
+    assert when(START, NOW) == "1 min ago (14:00:00)"
+    assert when(NOW + timedelta(seconds=42), NOW) == "in 42 s (14:01:42)"
+    assert when(START - timedelta(days=1), NOW) == "1 d 1 min ago (2026-03-01 14:00:00)"
+    assert when(None, NOW) == ""
+
+
+@pytest.mark.parametrize(
+    ("attempt", "most", "text"),
+    [(1, 4, "attempt 2 of 4"), (1, None, "attempt 2"), (4, 4, "attempt 5")],
+)
+def test_attempts_count_from_one(attempt: int, most: int | None, text: str) -> None:
+    assert attempt_of(RetryState(attempt=attempt, max_attempts=most)) == text
+
+
+def test_a_waiting_retry_says_when_why_and_who_pays() -> None:
+    due = (NOW + timedelta(seconds=42)).isoformat()
+    assert what_next(session(due_at=due), DECISION, NOW) == (
+        "attempt 3 of 4 in 42 s (14:01:42), because kernel_nonzero_exit; pays inline/failure 2 of 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({"due_at": START.isoformat()}, "attempt 3 of 4 is due since 14:00:00, because kernel_"),
+        ({"state": "held"}, "attempt 3 of 4 is held while retries are paused or switched off"),
+        ({"state": "retried", "next_session_id": IDS[2]}, f"attempt 3 of 4 is {IDS[2]}"),
+        (
+            {"state": "exhausted", "reason": "max_retries"},
+            "no retry, because its retries are used up",
+        ),
+        ({"state": "not_retried", "reason": "brand_new"}, "no retry, because brand_new"),
+    ],
+)
+def test_what_comes_next(state: dict[str, Any], text: str) -> None:
+    assert what_next(session(**state), None, NOW).startswith(text)
+
+
+def test_a_running_attempt_says_what_is_left() -> None:
+    def running(attempt: int) -> str:
+        return what_next(Session.model_validate(answers.session(attempt=attempt)), None, NOW)
+
+    assert running(1) == "if it fails, up to 2 more attempts"
+    assert running(2) == "if it fails, up to 1 more attempt"
+    assert running(3) == ""
+
+
+def test_an_outcome_names_the_facts() -> None:
+    assert outcome(session()) == "failed: kernel_nonzero_exit, exit code 3, on node-a"
+    assert outcome(Session.model_validate(answers.succeeded())) == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("state", "decision", "text"),
+    [
+        (
+            {"due_at": (NOW + timedelta(seconds=200)).isoformat()},
+            {"paced": True, "paid_by": "ml/lost", "used": 0, "limit": 5},
+            (
+                "attempt 3 of 4 is postponed by the storm limit to 14:04:20 (in 3 min 20 s), "
+                "because kernel_nonzero_exit; pays ml/lost 1 of 5"
+            ),
+        ),
+        (
+            {"due_at": START.isoformat()},
+            {"paced": True, "requested_by": "ada", "paid_by": "manual", "used": 0, "limit": None},
+            "attempt 3 of 4 is due since 14:00:00, asked for by ada; pays manual 1",
+        ),
+    ],
+)
+def test_a_retry_with_a_slot_of_its_own(
+    state: dict[str, Any], decision: dict[str, Any], text: str
+) -> None:
+    decided = Decision.model_validate(answers.decision(**decision))
+    assert what_next(session(**state), decided, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("switch", "text"),
+    [
+        ("paused", "retries are paused"),
+        ("off", "retries are switched off"),
+        (None, "retries are paused or switched off"),
+    ],
+)
+def test_a_held_retry_says_which_switch(switch: str | None, text: str) -> None:
+    told = what_next(session(state="held"), None, NOW, switch)
+    assert told == f"attempt 3 of 4 is held while {text}, because kernel_nonzero_exit"
+
+
+def test_a_refusal_names_the_rule() -> None:
+    refused = session(state="exhausted", reason="rule_limit", rule="ml/lost")
+    text = "no retry, because the rule's retries are used up (ml/lost)"
+    assert what_next(refused, None, NOW) == text
+
+
+def test_what_the_next_attempt_gets_and_avoids() -> None:
+    decided = Decision.model_validate(
+        answers.decision(resources={"cpu": "1", "memory": "1536Mi"}, avoid_executor="gpu")
+    )
+    assert granted(decided) == "cpu=1, memory=1536Mi"
+    assert granted(decided, {"cpu": "1", "memory": "1Gi"}) == "memory 1Gi -> 1536Mi"
+    grouped = {"requests": {"memory": "1Gi"}, "limits": {"memory": "1536Mi"}}
+    both = Decision.model_validate(answers.decision(resources=grouped))
+    assert granted(both) == "requests memory=1Gi, limits memory=1536Mi"
+    assert granted(both, {"memory": "1Gi"}) == "limits memory 1Gi -> 1536Mi"
+    assert granted(both, {"requests": {"memory": "1Gi"}}) == "limits memory none -> 1536Mi"
+    assert avoided(decided) == "node node-a of gpu"
+    assert (granted(None), avoided(None), granted(DECISION)) == ("", "", "")

@@ -1,0 +1,112 @@
+"""A real agent process against the fake server."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.executor_fake import NAME, TOKEN, FakeServer
+
+ROOT = Path(__file__).parents[3]
+
+
+class AgentProcess:
+    """One executor on one state directory, which can be started again and again."""
+
+    def __init__(self, url: str, directory: Path):
+        self.state = directory / "state"
+        self.log = directory / "agent.log"
+        self._token = directory / "token"
+        self._token.write_text(TOKEN)
+        self._url = url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self, *options: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "executor", "--name", NAME, "--url", self._url),
+            *("--token-file", str(self._token), "--state-dir", str(self.state), *options),
+        ]
+
+    def start(self, *options: str, **environ: str) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(*options), cwd=ROOT, stderr=log, env={**os.environ, **environ}
+            )
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    def wait(self, timeout: float = 15.0) -> int:
+        return self.process.wait(timeout)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer()
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def idle_agent(server: FakeServer, tmp_path: Path) -> Iterator[AgentProcess]:
+    """Not started yet."""
+    agent = AgentProcess(server.url, tmp_path)
+    yield agent
+    agent.kill()
+    end_runs(agent.state)
+
+
+@pytest.fixture
+def agent(idle_agent: AgentProcess) -> AgentProcess:
+    idle_agent.start()
+    return idle_agent
+
+
+def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    """Waits for what no event tells."""
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "not reached in time"
+        time.sleep(0.01)
+
+
+def processes_of(directory: Path) -> list[int]:
+    """The living processes whose environment names something in the directory."""
+    mark = b"REPRISE_TERMINATION_LOG=" + os.fsencode(directory)
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if _has(pid, mark)]
+
+
+def end_runs(directory: Path) -> None:
+    for pid in processes_of(directory):
+        os.kill(pid, signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _has(pid: int, mark: bytes) -> bool:
+    try:
+        return alive(pid) and mark in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False

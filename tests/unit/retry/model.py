@@ -1,0 +1,347 @@
+"""The decision once more, naively, over plain JSON values: what the engine is compared with.
+
+It follows the text of the rules from the top, keeps nothing between calls and is slow. It shares no
+code with `retry/`.
+"""
+
+import hashlib
+import json
+import math
+import re
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from tests.unit.retry.model_facts import category_of, cause_of, matches, session_exit_code, voice
+
+Json = dict[str, Any]
+
+DAY = 86_400.0
+NEVER = ["user_cancelled", "validation_error", "quota_exceeded"]
+PLATFORM = ["preempted", "evicted", "agent_transient"]
+GRANTED = ["rule_retry", "inline_retry", "default_retry"]
+EXHAUSTED = [
+    "global_limit",
+    "rule_limit",
+    "preemption_budget",
+    "max_retries",
+    "default_limit",
+    "chain_deadline",
+]
+MATCHERS = [
+    "onConditions",
+    "onExitCodes",
+    "onTerminationMessage",
+    "onPodMessage",
+    "onFailureCategory",
+    "onCauses",
+]
+SHIPPED: Json = {
+    "max_retries": 0,
+    "max_preemption_retries": None,
+    "retry_delay": 60.0,
+    "backoff": "fixed",
+    "backoff_multiplier": 2.0,
+    "max_retry_delay": 3600.0,
+    "jitter": "deterministic",
+    "jitter_ratio": 0.25,
+    "eligible_causes": [
+        "agent_transient",
+        "deadline_exceeded",
+        "evicted",
+        "image_pull_failure",
+        "kernel_nonzero_exit",
+        "limit_exceeded",
+        "oom_killed",
+        "preempted",
+        "scheduler_timeout",
+        "start_failure",
+        "unknown",
+    ],
+    "retry_on_exit_codes": [],
+    "no_retry_on_exit_codes": [],
+    "max_chain_duration": None,
+}
+
+
+def decide(
+    end: Json, chain: Json, world: Json, now: datetime, random: float, cause: str | None = None
+) -> Json | None:
+    """Decide about one end.
+
+    `world` has `layers` (inline policies, farthest first), `bounds` (likewise), `policies` and
+    `categories` (documents), `mode` and `global_max_retries`; `chain` has `id`, `type`,
+    `retry_count`, `created`, `counters`, `resources`, `ceiling`, `preempted_at`, `confirmed` and
+    `grace`.
+    """
+    if end["status"] == "terminated":
+        return None
+    inline = inline_policy(world)
+    said = voice(end, world["categories"])
+    cause = cause or cause_of(end)
+    category = said["category"] or category_of(end, world["categories"])
+    if end["status"] == "cancelled":
+        category = ""
+    verdict = steps(end, chain, world, inline, said, cause, category)
+    delay = due = None
+    if verdict["reason"] in GRANTED:
+        delay = delay_of(verdict, chain, world, inline, said, random)
+        due = due_at(chain, cause, delay, now)
+        limit = inline["max_chain_duration"]
+        if limit is not None and (due - chain["created"]).total_seconds() > limit:
+            verdict = {"reason": "chain_deadline", "rule": verdict["rule"]}
+    return told(end, chain, world, inline, verdict, cause, category, delay, due)
+
+
+def told(
+    end: Json,
+    chain: Json,
+    world: Json,
+    inline: Json,
+    verdict: Json,
+    cause: str,
+    category: str,
+    delay: float | None,
+    due: datetime | None,
+) -> Json:
+    reason = verdict["reason"]
+    again = reason in GRANTED
+    state = "held" if world["mode"] == "paused" else "scheduled"
+    if not again:
+        state = "not_retried"
+        if reason in EXHAUSTED and somebody_enabled(world, inline):
+            state = "exhausted"
+        if cause == "user_cancelled":
+            state = "cancelled"
+    mode = nearest(verdict, "antiAffinity") or {"mode": "none"}
+    growth = (verdict.get("matched") or {}).get("resources") if again else None
+    return {
+        "action": "retry" if again else "fail",
+        "reason": reason,
+        "cause": cause,
+        "failure_category": category,
+        "rule": verdict.get("rule"),
+        "paid_by": verdict["payer"] if again else None,
+        "used": verdict.get("used"),
+        "limit": verdict.get("limit"),
+        "delay": delay if again else None,
+        "due_at": due if again else None,
+        "avoid_node": end["node"] if again and mode["mode"] == "node" else "",
+        "resources": grown(chain, growth) if again else None,
+        "retry_state": state,
+    }
+
+
+# Section 5, step by step.
+
+
+def steps(  # noqa: PLR0911  # one for each step
+    end: Json, chain: Json, world: Json, inline: Json, said: Json, cause: str, category: str
+) -> Json:
+    most = world["global_max_retries"]
+    if chain["type"] != "batch":
+        return {"reason": "not_batch"}
+    if cause in NEVER:
+        return {"reason": "never_retried"}
+    if world["mode"] == "off":
+        return {"reason": "retries_disabled"}
+    if said["retry"] is False:
+        return {"reason": "workload_said_no"}
+    if chain["retry_count"] >= most:
+        return {"reason": "global_limit", "used": chain["retry_count"], "limit": most}
+    for policy in world["policies"]:
+        for rule in policy["spec"].get("rules") or []:
+            if matches(rule, end, cause, category):
+                return by_rule(policy, rule, chain, most)
+    if inline_budget(inline, cause):
+        return by_inline(inline, end, chain, cause)
+    for policy in world["policies"]:
+        if policy["spec"].get("defaultAction"):
+            return by_default(policy, chain, most)
+    return {"reason": "no_policy"}
+
+
+def by_rule(policy: Json, rule: Json, chain: Json, most: int) -> Json:
+    name = policy["metadata"]["name"] + "/" + known_by(rule)
+    if rule["action"] == "Fail":
+        return {"reason": "rule_fail", "rule": name}
+    limit = rule.get("retryLimit")
+    if limit is None:
+        limit = policy["spec"].get("retryLimit")
+    if limit is None:
+        limit = most
+    return {"policy": policy, "matched": rule, "rule": name} | paid(
+        chain, name, limit, "rule_retry", "rule_limit"
+    )
+
+
+def by_default(policy: Json, chain: Json, most: int) -> Json:
+    name = policy["metadata"]["name"] + "/default"
+    if policy["spec"]["defaultAction"] == "Fail":
+        return {"reason": "default_fail", "rule": name}
+    limit = policy["spec"].get("retryLimit")
+    if limit is None:
+        limit = most
+    return {"policy": policy, "rule": name} | paid(
+        chain, name, limit, "default_retry", "default_limit"
+    )
+
+
+def by_inline(inline: Json, end: Json, chain: Json, cause: str) -> Json:
+    if cause not in inline["eligible_causes"]:
+        return {"reason": "cause_not_eligible"}
+    code = session_exit_code(end)
+    if cause not in PLATFORM and code:
+        allowed, refused = inline["retry_on_exit_codes"], inline["no_retry_on_exit_codes"]
+        if code in refused or (allowed and code not in allowed):
+            return {"reason": "exit_code_excluded"}
+    own = inline["max_preemption_retries"]
+    if cause in PLATFORM and own is not None:
+        return {"rule": None} | paid(
+            chain, "inline/preemption", own, "inline_retry", "preemption_budget"
+        )
+    return {"rule": None} | paid(
+        chain, "inline/failure", inline["max_retries"], "inline_retry", "max_retries"
+    )
+
+
+def paid(chain: Json, payer: str, limit: int, granted: str, refused: str) -> Json:
+    used = chain["counters"].get(payer, 0)
+    reason = refused if used >= limit else granted
+    return {"reason": reason, "payer": payer, "used": used, "limit": limit}
+
+
+def inline_budget(inline: Json, cause: str) -> bool:
+    own = inline["max_preemption_retries"]
+    if cause in PLATFORM and own is not None:
+        return bool(own > 0)
+    return bool(inline["max_retries"] > 0)
+
+
+def somebody_enabled(world: Json, inline: Json) -> bool:
+    if inline["max_retries"] > 0 or (inline["max_preemption_retries"] or 0) > 0:
+        return True
+    for policy in world["policies"]:
+        if policy["spec"].get("defaultAction") == "Retry":
+            return True
+        for rule in policy["spec"].get("rules") or []:
+            if rule["action"] == "Retry":
+                return True
+    return False
+
+
+def known_by(rule: Json) -> str:
+    if rule.get("name"):
+        return str(rule["name"])
+    matchers = {key: rule[key] for key in [*MATCHERS, "containerName"] if rule.get(key) is not None}
+    canonical = json.dumps(matchers, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:8]
+
+
+# Section 3: the inline policy out of its layers, held to the bounds.
+
+
+def inline_policy(world: Json) -> Json:
+    inline = dict(SHIPPED)
+    for layer in world["layers"]:
+        inline.update(layer)
+    for bounds in world["bounds"]:
+        for name, value in bounds.items():
+            if value is None:
+                continue
+            if name == "min_retry_delay":
+                inline["retry_delay"] = max(inline["retry_delay"], value)
+            elif inline[name] is not None:
+                inline[name] = min(inline[name], value)
+            elif name == "max_chain_duration":
+                inline[name] = value
+    return inline
+
+
+# Section 6: when.
+
+
+def delay_of(
+    verdict: Json, chain: Json, world: Json, inline: Json, said: Json, random: float
+) -> float:
+    backoff = nearest(verdict, "backoff")
+    if backoff is None:
+        top, first = inline["max_retry_delay"], inline["retry_delay"]
+        factor = inline["backoff_multiplier"] if inline["backoff"] == "exponential" else 1
+        jitter, ratio = inline["jitter"], inline["jitter_ratio"]
+    else:
+        top, first = (
+            seconds(backoff.get("maxDelay", "10m")),
+            seconds(backoff.get("initialDelay", "0s")),
+        )
+        factor = backoff.get("multiplier", 2.0)
+        asked = backoff.get("jitter") or backoff.get("jitterRatio") is not None
+        jitter = backoff.get("jitter", "deterministic") if asked else "none"
+        ratio = backoff.get("jitterRatio", 0.25)
+    cap = min(DAY if top is None else top, DAY)
+    try:
+        power = float(factor) ** verdict["used"]
+        base = min(first * power, cap)
+    except OverflowError:
+        base = cap
+    if first == 0:
+        base = 0.0
+    f = {"none": 0.0, "random": random, "deterministic": fraction(chain)}[jitter]
+    delay = min(base + base * ratio * f, cap)
+    delay = max(delay, min(said["after"], cap))
+    least = max([bounds.get("min_retry_delay") or 0.0 for bounds in world["bounds"]], default=0.0)
+    return float(max(delay, min(least, DAY)))
+
+
+def fraction(chain: Json) -> float:
+    text = f"{chain['id']}:{chain['retry_count']}"
+    return int(hashlib.sha1(text.encode()).hexdigest()[:16], 16) / 2**64
+
+
+def due_at(chain: Json, cause: str, delay: float, now: datetime) -> datetime:
+    if cause != "preempted" or chain["preempted_at"] is None:
+        return now + timedelta(seconds=delay)
+    wait = delay if chain["confirmed"] else max(delay, chain["grace"])
+    at: datetime = chain["preempted_at"] + timedelta(seconds=wait)
+    return max(now, at)
+
+
+def nearest(verdict: Json, part: str) -> Json | None:
+    """What the rule says of it, or else its policy; the inline policy apart."""
+    for document in (verdict.get("matched") or {}, (verdict.get("policy") or {}).get("spec") or {}):
+        if document.get(part) is not None:
+            return dict(document[part])
+    return None
+
+
+def grown(chain: Json, growth: Json | None) -> Json:
+    """The resources with every amount of memory as a number of bytes."""
+    resources: Json = json.loads(json.dumps(chain["resources"]))
+    for group in (resources, resources.get("requests"), resources.get("limits")):
+        if group and "memory" in group:
+            was = quantity(group["memory"])
+            group["memory"] = was
+            if growth:
+                limits = [quantity(growth["memory"]["max"])] if "max" in growth["memory"] else []
+                limits += [] if chain["ceiling"] is None else [chain["ceiling"]]
+                wanted = math.ceil(was * Fraction(str(growth["memory"]["factor"])))
+                group["memory"] = max(was, min([wanted, *limits]))
+    return resources
+
+
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float:
+    parts = re.findall(r"([0-9.]+)(ns|us|ms|s|m|h)", text)
+    return float(sum(float(number) * UNITS[unit] for number, unit in parts))
+
+
+def quantity(value: Any) -> int:
+    for suffix, unit in {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}.items():
+        if str(value).endswith(suffix):
+            return int(str(value)[:-2]) * unit
+    for suffix, unit in {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}.items():
+        if str(value).endswith(suffix):
+            return int(str(value)[:-1]) * unit
+    return int(value)

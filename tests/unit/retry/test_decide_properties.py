@@ -1,0 +1,164 @@
+import json
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retry.budgets import PREEMPTION_BUDGET
+from retry.causes import RetryCause, cause_class, classify
+from retry.decide import (
+    Chain,
+    Decision,
+    Mode,
+    Settings,
+    budgets,
+    counters_after,
+    decide,
+    max_attempts,
+)
+from retry.evidence import Termination
+from retry.explain import explain
+from retry.merge import NO_BOUNDS, MergedBounds, bounded
+from retry.policy import InlinePolicy
+from tests.unit.retry import strategies
+from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
+
+counts = st.integers(0, 8) | st.integers(min_value=0, max_value=2**63)
+chains = st.builds(
+    Chain,
+    session_id=st.uuids().map(str),
+    session_type=st.sampled_from(("batch", "batch", "batch", "interactive")),
+    retry_count=counts,
+    root_created_at=strategies.moments,
+    counters=st.dictionaries(
+        st.sampled_from(("inline/failure", "inline/preemption", "manual")), counts
+    ),
+)
+
+
+@given(
+    termination=strategies.terminations,
+    chain=chains,
+    policy=strategies.policies(),
+    bounds=strategies.bounds,
+    settings=strategies.settings,
+    now=strategies.moments,
+    random=strategies.fractions,
+    cause=st.none() | st.sampled_from(RetryCause),
+)
+def test_every_failure_gets_a_whole_decision(
+    termination: Termination,
+    chain: Chain,
+    policy: InlinePolicy,
+    bounds: MergedBounds,
+    settings: Settings,
+    now: datetime,
+    random: float,
+    cause: RetryCause | None,
+) -> None:
+    decision = decide(
+        termination, chain, policy, bounds, (), (), settings, now, random, cause=cause
+    )
+    assert decision is not None
+    assert decision == decide(
+        termination, chain, policy, bounds, (), (), settings, now, random, cause=cause
+    )
+    assert json.loads(json.dumps(decision.trace, allow_nan=False)) == decision.trace
+    assert decision.trace[-1]["result"] == decision.action
+    assert all(explain({"action": decision.action}, decision.trace))
+    if decision.action == "fail":
+        assert decision.state == "final"
+        assert decision.retry_state in {"exhausted", "not_retried", "cancelled"}
+        assert (decision.paid_by, decision.delay, decision.due_at) == (None, None, None)
+    else:
+        assert_within_limits(decision, chain, policy, bounds, settings, now)
+
+
+def assert_within_limits(
+    decision: Decision,
+    chain: Chain,
+    policy: InlinePolicy,
+    bounds: MergedBounds,
+    settings: Settings,
+    now: datetime,
+) -> None:
+    effective, _ = bounded(policy, bounds)
+    assert decision.paid_by is not None
+    assert decision.used == chain.counters.get(decision.paid_by, 0)
+    assert decision.limit is not None
+    assert decision.used < decision.limit
+    assert chain.retry_count < settings.global_max_retries
+    assert settings.mode is not Mode.OFF
+    assert decision.state == decision.retry_state
+    assert decision.cause in effective.eligible_causes
+    assert decision.delay is not None
+    assert 0 <= decision.delay <= 86_400
+    assert decision.due_at == now + timedelta(seconds=decision.delay)
+    if effective.max_chain_duration is not None:
+        age = decision.due_at - chain.root_created_at
+        assert age.total_seconds() <= effective.max_chain_duration
+
+
+@given(
+    ends=st.lists(strategies.terminations, min_size=1, max_size=25),
+    policy=strategies.policies(retry_delay=0.001, max_retry_delay=1, max_chain_duration=None),
+    bounds=strategies.bounds,
+    global_max_retries=st.integers(0, 8) | st.just(150),
+)
+def test_no_chain_goes_past_a_budget(
+    ends: list[Termination],
+    policy: InlinePolicy,
+    bounds: MergedBounds,
+    global_max_retries: int,
+) -> None:
+    settings = Settings(global_max_retries=global_max_retries)
+    effective, _ = bounded(policy, bounds)
+    counters: dict[str, int] = {}
+    retry_count, now = 0, ROOT_CREATED_AT
+    for termination in ends:
+        chain = a_chain(retry_count=retry_count, counters=counters)
+        decision = decide(termination, chain, policy, bounds, (), (), settings, now, 0.5)
+        assert decision is not None
+        if decision.paid_by is None or decision.due_at is None:
+            break
+        counters = counters_after(counters, decision.paid_by)
+        retry_count, now = retry_count + 1, decision.due_at
+        assert sum(counters.values()) == retry_count
+        assert retry_count + 1 <= max_attempts(retry_count, counters, effective, (), settings)
+    assert retry_count <= global_max_retries
+    # Platform causes apart, a chain never has more attempts than its first one was told.
+    own = retry_count - counters.get(PREEMPTION_BUDGET, 0)
+    assert own <= max_attempts(0, {}, effective, (), settings) - 1
+    rows = budgets(counters, effective, (), settings)
+    assert all(row["used"] <= row["limit"] for row in rows)
+    assert set(counters) <= {row["name"] for row in rows}
+
+
+@given(
+    termination=strategies.terminations,
+    max_retries=st.integers(0, 5),
+    retry_count=st.integers(0, 6),
+)
+def test_without_a_preemption_budget_one_count_decides(
+    termination: Termination, max_retries: int, retry_count: int
+) -> None:
+    chain = a_chain(retry_count=retry_count)
+    policy = InlinePolicy(max_retries=max_retries)
+    decision = decide(termination, chain, policy, NO_BOUNDS, (), (), Settings(), NOW, 0.5)
+    assert decision is not None
+    never = cause_class(classify(termination)) == "never"
+    refused = never or retry_count >= max_retries
+    assert (decision.action == "fail") == refused
+    assert (decision.retry_state == "exhausted") == (not never and 0 < max_retries <= retry_count)
+
+
+@given(strategies.terminations, strategies.policies(max_retries=3, jitter="deterministic"))
+def test_deterministic_jitter_takes_nothing_from_chance(
+    termination: Termination, policy: InlinePolicy
+) -> None:
+    chain = a_chain(session_id=SESSION_ID)
+    outcomes = [
+        decide(termination, chain, policy, NO_BOUNDS, (), (), Settings(), NOW, random)
+        for random in (0.0, 0.999)
+    ]
+    assert outcomes[0] == outcomes[1]

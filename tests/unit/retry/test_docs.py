@@ -1,0 +1,61 @@
+"""docs/retries.md says of every cause and every reason what it is, and its examples are right."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retry.advice import REASONS
+from retry.causes import RetryCause, cause_class
+from retry.durations import in_words
+from retry.evidence import Termination
+from retry.voice import SILENCE, voice_of
+from tests.unit.retry.build import a_chain, decided
+from tests.unit.retry.named import named, on_causes
+from tests.unit.retry.test_rule_steps import GRANTS, LADDER
+
+PAGE = (Path(__file__).parents[3] / "docs" / "retries.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE, re.MULTILINE)
+
+
+def test_every_reason_of_the_engine_is_on_the_page() -> None:
+    assert REASONS.keys() == {*GRANTS, *LADDER, "chain_deadline"}
+    told = [name for name, _ in ROWS if name in REASONS]
+    assert told == list(REASONS)
+
+
+def test_every_cause_is_on_the_page_with_its_class() -> None:
+    told = {name: cells.split("|")[-1].strip() for name, cells in ROWS if name in set(RetryCause)}
+    assert told == {cause.value: cause_class(cause).value for cause in RetryCause}
+    assert list(told) == list(RetryCause)
+
+
+def test_the_words_of_a_workload_are_understood() -> None:
+    messages = re.findall(r"echo '(.*)' >", PAGE)
+    assert len(messages) == 3
+    assert all(voice_of(Termination(message=message)) is not SILENCE for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("row", "policy", "backoff"),
+    [
+        ("`retry_delay: 60`", {"retry_delay": 60}, None),
+        (
+            "`retry_delay: 30, backoff: exponential`",
+            {"retry_delay": 30, "backoff": "exponential"},
+            None,
+        ),
+        ("`initialDelay: 10s, maxDelay: 5m`", {}, {"initialDelay": "10s", "maxDelay": "5m"}),
+    ],
+)
+def test_the_delays_on_the_page_are_those_of_the_engine(
+    row: str, policy: dict[str, Any], backoff: dict[str, str] | None
+) -> None:
+    rule = on_causes("Retry", "kernel_nonzero_exit", name="r", backoff=backoff)
+    delays = []
+    for used in range(6):
+        chain = a_chain(retry_count=used, counters={"infra/r": used})
+        decision = decided(chain=chain, named=[named(rule)], jitter="none", **policy)
+        delays.append(in_words(decision.delay or 0))
+    assert f"| {row} | {' | '.join(delays)} |" in PAGE

@@ -1,0 +1,179 @@
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from retry.causes import RetryCause
+from retry.decide import Decision, Mode, Settings
+from retry.evidence import Termination
+from retry.explain import explain
+from retry.merge import Bound, Layer, MergedBounds
+from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exited
+
+
+def told(decision: Decision) -> list[str]:
+    stored = json.loads(json.dumps(asdict(decision), default=str))
+    sentences = explain(stored, stored["trace"])
+    assert all(not sentence[0].islower() and sentence.endswith(".") for sentence in sentences)
+    return sentences
+
+
+def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
+    oom = Termination(node="n1", containers=(a_container("main", 137, reason="OOMKilled"),))
+    decision = decided(
+        oom,
+        chain=a_chain(retry_count=2),
+        max_retries=3,
+        backoff="exponential",
+        jitter="random",
+        jitter_ratio=0.1,
+        max_chain_duration=86_400,
+    )
+    assert told(decision) == [
+        "The container main was OOM-killed on node n1, so the cause is oom_killed.",
+        "2 of 3 retries of budget inline/failure were used; this one pays from it.",
+        "The delay is 1 min x 2^2 = 4 min, plus 12 s of jitter, under the cap of 1 h.",
+        "The retry comes due 14 min 12 s after the chain began, within its limit of 1 d.",
+        "The session is retried after 4 min 12 s, at 2030-01-01 00:14:12 UTC.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decision", "sentence"),
+    [
+        (
+            decided(exited(3)),
+            "The container exited with code 3, so the cause is kernel_nonzero_exit.",
+        ),
+        (decided(exited(3)), "The retry policy has no retries for failure causes."),
+        (decided(exited(3)), "No policy asks for a retry."),
+        (decided(exited(3)), "The session is not retried."),
+        (
+            decided(chain=a_chain(session_type="interactive")),
+            "Only batch sessions are retried; this one is interactive.",
+        ),
+        (
+            decided(cause=RetryCause.QUOTA_EXCEEDED),
+            "The cause quota_exceeded is never retried.",
+        ),
+        (
+            decided(Termination(status="cancelled")),
+            "The session was cancelled, so its chain ends here.",
+        ),
+        (decided(settings=Settings(mode=Mode.OFF)), "Retries are switched off."),
+        (
+            decided(settings=Settings(mode=Mode.PAUSED), max_retries=1),
+            "The retry is held until retries are switched on again.",
+        ),
+        (
+            decided(chain=a_chain(retry_count=4), settings=Settings(global_max_retries=3)),
+            "The chain was retried 4 times and no chain may be retried more than 3.",
+        ),
+        (
+            decided(max_retries=1, eligible_causes=[]),
+            "The retry policy excludes the cause kernel_nonzero_exit.",
+        ),
+        (
+            decided(exited(3), max_retries=1, no_retry_on_exit_codes=[3]),
+            "The retry policy excludes exit code 3.",
+        ),
+        (
+            decided(exited(3), max_retries=1, retry_on_exit_codes=[4]),
+            "Exit code 3 is not among those that the retry policy retries.",
+        ),
+        (
+            decided(chain=a_chain(retry_count=3), max_retries=3),
+            "3 of 3 retries of budget inline/failure were used, so none is left.",
+        ),
+        (
+            decided(chain=a_chain(retry_count=3), max_retries=3),
+            "The retries of the chain are exhausted, so it ends here.",
+        ),
+        (
+            decided(PREEMPTED, max_preemption_retries=5),
+            "0 of 5 retries of budget inline/preemption were used; this one pays from it.",
+        ),
+        (
+            decided(max_retries=1, jitter="none"),
+            "The delay is 1 min, under the cap of 1 h.",
+        ),
+        (
+            decided(
+                chain=a_chain(retry_count=9), max_retries=10, backoff="exponential", jitter="none"
+            ),
+            "The delay is 1 min x 2^9, cut to the cap of 1 h.",
+        ),
+        (
+            decided(
+                max_retries=1,
+                jitter="none",
+                max_retry_delay=10,
+                bounds=MergedBounds(min_retry_delay=Bound(120.0, Layer.DOMAIN)),
+            ),
+            "The delay is 2 min, cut to the cap of 10 s, raised to the bound's least, 2 min.",
+        ),
+        (
+            decided(max_retries=1, jitter="none", max_chain_duration=100),
+            "The retry would come due 11 min after the chain began, past its limit of 1 min 40 s.",
+        ),
+        (
+            decided(max_retries=9, bounds=MergedBounds(max_retries=Bound(5, Layer.DOMAIN))),
+            "A bound set by domain changes max_retries from 9 to 5.",
+        ),
+        (
+            decided(
+                max_retries=1,
+                bounds=MergedBounds(max_chain_duration=Bound(7200.0, Layer.PROJECT)),
+            ),
+            "A bound set by project changes max_chain_duration from no limit to 2 h.",
+        ),
+    ],
+)
+def test_every_step_has_its_sentence(decision: Decision, sentence: str) -> None:
+    assert sentence in told(decision)
+
+
+@pytest.mark.parametrize("cause", list(RetryCause))
+def test_every_cause_has_words_of_its_own(cause: RetryCause) -> None:
+    sentence = told(decided(Termination(node="n1"), cause=cause))[0]
+    assert sentence.endswith(f", so the cause is {cause}.")
+    assert not sentence.startswith("The session failed")
+
+
+def test_steps_of_another_version_do_not_spoil_the_rest() -> None:
+    trace: list[dict[str, Any]] = [{"step": "divination"}, {}, {"step": "no_policy"}]
+    assert explain({}, trace) == ["No policy asks for a retry.", "The session is not retried."]
+
+
+@pytest.mark.parametrize("granted", [0, 1])
+def test_a_retry_by_hand_is_told_with_its_author(granted: int) -> None:
+    decision = decided(max_retries=granted)
+    fields = {"action": decision.action, "state": "dispatched", "dispatched_by": "ada"}
+    assert explain(fields, decision.trace)[-1] == "It was retried at once by hand, by ada."
+
+
+SLOTTED = "for a slot of its own: it was over the limit of retries a minute"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"paced": True},
+            "It was over the limit of retries a minute, and postponed to a slot of its own.",
+        ),
+        (
+            {"paced": True, "requested_by": "ann"},
+            f"ann asked for another attempt, which waits {SLOTTED}.",
+        ),
+        (
+            {"requested_by": "ann", "dispatched_by": "ann", "state": "dispatched"},
+            f"ann asked for another attempt, which waited {SLOTTED}.",
+        ),
+        ({"dispatched_by": "bob"}, "It was retried at once by hand, by bob."),
+    ],
+)
+def test_what_became_of_it_is_told_last(fields: dict[str, Any], sentence: str) -> None:
+    stored = {"action": "retry", "state": "scheduled", "delay": 5.0} | fields
+    assert explain(stored, [])[1:] == [sentence]

@@ -1,0 +1,218 @@
+"""Random chains through the engine and through the naive model: they must agree on everything."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from retry.categories import FailureCategory
+from retry.causes import RetryCause
+from retry.decide import Chain, Decision, Mode, Settings, counters_after, decide
+from retry.evidence import Termination
+from retry.matching import compile_category, compile_policy
+from retry.merge import Layer, merge, merge_bounds
+from retry.policy import Bounds, InlinePolicy
+from retry.rules import PolicyDocument
+from tests.unit.retry import model, worlds
+from tests.unit.retry.build import ROOT_CREATED_AT
+from tests.unit.retry.model_facts import Json
+
+LAYERS = (Layer.CLUSTER, Layer.DOMAIN, Layer.PROJECT)
+MODES = ("on",) * 14 + ("paused", "off")
+LONGEST_CHAIN = 10
+EXAMPLES = settings().max_examples * 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One end of a chain, with what was set when it came."""
+
+    end: Json
+    mode: str
+    global_max_retries: int
+    edited: Json | None
+    """The first policy, if somebody has edited it since the attempt before."""
+    ran: float
+    preempted_for: float | None
+    confirmed: bool
+    random: float
+    given: str | None
+
+    @property
+    def cause(self) -> str | None:
+        """The cause, if somebody knows it already; of a cancelled session it is known anyway."""
+        return None if self.end["status"] == "cancelled" else self.given
+
+
+attempts = st.builds(
+    Attempt,
+    end=worlds.ends,
+    mode=st.sampled_from(MODES),
+    global_max_retries=st.sampled_from((150, 150, 150, 20, 3, 1)),
+    edited=st.none() | st.none() | worlds.documents("p0"),
+    ran=st.sampled_from((0.0, 10.0, 4000.0)),
+    preempted_for=st.sampled_from((None, 0.0, 4.0, 100.0)),
+    confirmed=st.booleans(),
+    random=st.sampled_from((0.0, 0.5, 0.999)),
+    given=st.sampled_from((None, None, None, "kernel_nonzero_exit", "preempted")),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    data=st.data(),
+    session_type=st.sampled_from(("batch",) * 19 + ("interactive",)),
+    world=st.fixed_dictionaries(
+        {
+            "layers": worlds.layers,
+            "bounds": worlds.bounds,
+            "policies": worlds.policy_lists,
+            "categories": worlds.categories,
+        }
+    ),
+    resources=worlds.resources,
+    ceiling=st.sampled_from((None, None, 2 * 1024**3)),
+)
+def test_the_engine_decides_as_the_page_says(
+    data: st.DataObject,
+    session_type: str,
+    world: Json,
+    resources: Json,
+    ceiling: int | None,
+) -> None:
+    now = ROOT_CREATED_AT
+    chain: Json = {
+        "type": session_type,
+        "retry_count": 0,
+        "created": now,
+        "counters": {},
+        "resources": resources,
+        "ceiling": ceiling,
+        "grace": 300.0,
+    }
+    for _ in range(LONGEST_CHAIN):
+        attempt = data.draw(attempts)
+        now += timedelta(seconds=attempt.ran)
+        world = edited(world, attempt)
+        chain = chain | {
+            "id": f"00000000-0000-4000-8000-{chain['retry_count']:012}",
+            "preempted_at": None
+            if attempt.preempted_for is None
+            else now - timedelta(seconds=attempt.preempted_for),
+            "confirmed": attempt.confirmed,
+        }
+        decision = engine(attempt, chain, world, now)
+        expected = model.decide(attempt.end, chain, world, now, attempt.random, attempt.cause)
+        assert told(decision) == rounded(expected)
+        event(decision.reason if decision else "succeeded")
+        if decision is None or decision.due_at is None or decision.paid_by is None:
+            break
+        chain = chain | {
+            "retry_count": chain["retry_count"] + 1,
+            "counters": counters_after(chain["counters"], decision.paid_by),
+            "resources": decision.resources,
+        }
+        assert sum(chain["counters"].values()) == chain["retry_count"]
+        now = decision.due_at
+
+
+def edited(world: Json, attempt: Attempt) -> Json:
+    policies = world["policies"]
+    if policies and attempt.edited:
+        policies = [attempt.edited, *policies[1:]]
+    return world | {
+        "policies": policies,
+        "mode": attempt.mode,
+        "global_max_retries": attempt.global_max_retries,
+    }
+
+
+def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decision | None:
+    layers = [
+        (layer, InlinePolicy.model_validate(fields))
+        for layer, fields in zip(LAYERS, world["layers"], strict=False)
+    ]
+    limits = [
+        (layer, Bounds.model_validate(fields))
+        for layer, fields in zip(LAYERS, world["bounds"], strict=False)
+    ]
+    return decide(
+        Termination.from_json(attempt.end),
+        Chain(
+            session_id=chain["id"],
+            session_type=chain["type"],
+            retry_count=chain["retry_count"],
+            root_created_at=chain["created"],
+            counters=chain["counters"],
+            resources=chain["resources"],
+            memory_ceiling=None if chain["ceiling"] is None else Decimal(chain["ceiling"]),
+            preempted_at=chain["preempted_at"],
+            confirmed=chain["confirmed"],
+            grace_period=chain["grace"],
+        ),
+        merge(layers).policy,
+        merge_bounds(limits),
+        [
+            compile_policy(PolicyDocument.model_validate(document), revision=1)
+            for document in world["policies"]
+        ],
+        [
+            compile_category(FailureCategory.model_validate(category))
+            for category in world["categories"]
+        ],
+        Settings(Mode(world["mode"]), world["global_max_retries"]),
+        now,
+        attempt.random,
+        cause=RetryCause(attempt.cause) if attempt.cause else None,
+    )
+
+
+def told(decision: Decision | None) -> Json | None:
+    """What the model says, too, of an engine's decision."""
+    if decision is None:
+        return None
+    names = (
+        "action",
+        "reason",
+        "cause",
+        "failure_category",
+        "rule",
+        "paid_by",
+        "used",
+        "limit",
+        "delay",
+        "due_at",
+        "avoid_node",
+        "resources",
+        "retry_state",
+    )
+    fields = {name: getattr(decision, name) for name in names}
+    return rounded(fields | {"resources": in_bytes(decision.resources)})
+
+
+def in_bytes(resources: Any) -> Any:
+    """Memory as a number, however it is spelled."""
+    if resources is None:
+        return None
+    return {
+        name: in_bytes(value)
+        if name in {"requests", "limits"}
+        else model.quantity(value)
+        if name == "memory"
+        else value
+        for name, value in resources.items()
+    }
+
+
+def rounded(fields: Json | None) -> Json | None:
+    """To the microsecond, below which the order of multiplications tells."""
+    if fields is None or fields["delay"] is None:
+        return fields
+    due_at = fields["due_at"] + timedelta(microseconds=5)
+    return fields | {
+        "delay": round(fields["delay"], 6),
+        "due_at": due_at.replace(microsecond=due_at.microsecond // 10 * 10),
+    }

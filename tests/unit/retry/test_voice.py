@@ -1,0 +1,146 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retry.evidence import Termination
+from retry.voice import SILENCE, Voice, voice_of
+from tests.unit.retry.build import a_container, decided
+from tests.unit.retry.named import category
+from tests.unit.retry.strategies import json_values
+
+
+def heard(message: str) -> Voice:
+    return voice_of(Termination(message=message))
+
+
+def saying(**wishes: Any) -> str:
+    return json.dumps({"reprise": wishes})
+
+
+@pytest.mark.parametrize(
+    ("message", "voice"),
+    [
+        (saying(), Voice()),
+        (saying(retry=False), Voice(retry=False)),
+        (saying(retry=True), Voice()),
+        (saying(after=120), Voice(after=120.0)),
+        (saying(after=0), Voice()),
+        (saying(after=0.5, category="cuda_error"), Voice(after=0.5, category="cuda_error")),
+        (saying(category=""), Voice()),
+        (' \n{"reprise": {"after": 1e3}}\n', Voice(after=1000.0)),
+        ('{"other": [1], "reprise": {"retry": false}, "more": null}', Voice(retry=False)),
+        ('{"reprise": {"category": "\\u00e4"}}', Voice(category="\u00e4")),
+    ],
+)
+def test_a_well_formed_wish_is_heard(message: str, voice: Voice) -> None:
+    assert heard(message) == voice
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "reprise",
+        '"reprise"',
+        '["reprise"]',
+        "null",
+        '{"reprise": null}',
+        '{"reprise": true}',
+        '{"reprise": "retry"}',
+        '{"reprise": [{"retry": false}]}',
+        '[{"reprise": {"retry": false}}]',
+        '{"Reprise": {"retry": false}}',
+        '{"a": {"reprise": {"retry": false}}}',
+        'failed: {"reprise": {"retry": false}}',
+        '{"reprise": {"retry": false}} and more',
+        '{"reprise": {"retry": false}}{"reprise": {"retry": false}}',
+        '{"reprise": {"retry": false}',
+        "{'reprise': {'retry': false}}",
+        '{"reprise": {"retry": False}}',
+        '{"reprise": {"retry": false,}}',
+        # A wrong type or an unknown key anywhere, and none of it counts.
+        '{"reprise": {"retry": "false"}}',
+        '{"reprise": {"retry": 0}}',
+        '{"reprise": {"retry": null}}',
+        '{"reprise": {"retry": false, "after": "120"}}',
+        '{"reprise": {"retry": false, "after": true}}',
+        '{"reprise": {"retry": false, "after": null}}',
+        '{"reprise": {"retry": false, "after": -1}}',
+        '{"reprise": {"retry": false, "after": NaN}}',
+        '{"reprise": {"retry": false, "after": Infinity}}',
+        '{"reprise": {"retry": false, "after": 1e999}}',
+        '{"reprise": {"retry": false, "after": 1' + "0" * 400 + "}}",
+        '{"reprise": {"retry": false, "category": 7}}',
+        '{"reprise": {"retry": false, "category": ["a"]}}',
+        '{"reprise": {"retry": false, "later": 1}}',
+        '{"reprise": {"Retry": false}}',
+        '{"reprise": {"retry": false}, "number": NaN}',
+        # What no database could store.
+        '{"reprise": {"retry": false, "category": "\\u0000"}}',
+        '{"reprise": {"retry": false, "category": "a\\ud800"}}',
+        # What is there twice is not plain which of them counts.
+        '{"reprise": {"retry": false, "retry": true}}',
+        '{"reprise": {"retry": false}, "reprise": {}}',
+        '{"reprise": {"retry": false}, "deep": ' + "[" * 1500 + "]" * 1500 + "}",
+        '{"reprise": {"retry": false}}\x00',
+    ],
+)
+def test_anything_malformed_is_plain_text(message: str) -> None:
+    assert heard(message) is SILENCE
+
+
+def test_only_what_is_stored_of_a_message_is_heard() -> None:
+    wish = saying(retry=False)
+    assert heard(" " * (4096 - len(wish)) + wish) == Voice(retry=False)
+    long = wish + " " * (4097 - len(wish))
+    assert heard(long) is SILENCE
+    stored = Termination.from_json(Termination(message=long).to_json())
+    assert voice_of(stored) is SILENCE
+
+
+def test_the_first_container_that_failed_speaks() -> None:
+    first = a_container("b", 1, finished_at="1", message=saying(after=1))
+    second = a_container("a", 1, finished_at="2", message=saying(after=2))
+    well = a_container("c", 0, finished_at="0", message=saying(after=3))
+    said = voice_of(Termination(message=saying(after=4), containers=(second, well, first)))
+    assert said.after == 1
+
+
+def test_an_init_container_speaks_too() -> None:
+    init = a_container("setup", 1, init=True, message=saying(retry=False))
+    assert not voice_of(Termination(containers=(init,))).retry
+
+
+def test_without_a_word_of_a_container_the_message_of_the_session_counts() -> None:
+    silent = (a_container("main", 1),)
+    assert voice_of(Termination(message=saying(after=4), containers=silent)).after == 4
+
+
+@given(st.text() | json_values.map(lambda value: json.dumps({"reprise": value})))
+def test_no_message_makes_it_raise(message: str) -> None:
+    voice = heard(message)
+    assert voice.after >= 0
+
+
+CUDA = category("cuda_error", {"onExitCodes": {"operator": "In", "values": [9]}})
+DISK = category("disk", {"onExitCodes": {"operator": "In", "values": [1]}})
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("cuda_error", "cuda_error"), ("nobody defined it", "disk"), ("", "disk")],
+)
+def test_its_category_goes_before_any_matcher_if_it_is_defined(said: str, found: str) -> None:
+    end = Termination(exit_code=1, message=saying(category=said))
+    assert decided(end, categories=(CUDA, DISK)).failure_category == found
+
+
+@pytest.mark.parametrize(
+    ("after", "delay"), [(0, 60), (59, 60), (61, 61), (3600, 3600), (3601, 3600)]
+)
+def test_its_wait_is_a_floor_under_the_cap(after: float, delay: float) -> None:
+    end = Termination(exit_code=1, message=saying(after=after))
+    assert decided(end, max_retries=1, jitter="none").delay == delay

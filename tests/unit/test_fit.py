@@ -1,0 +1,135 @@
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.fit import ANOTHER_NODE, Misfit, Room, amounts, total
+
+NODES = [
+    {"allocatable": {"cpu": "2", "memory": "4Gi"}},
+    {"allocatable": {"cpu": "4", "memory": "1Gi"}},
+]
+GIB = Decimal(2**30)
+requests = st.dictionaries(
+    st.sampled_from(["cpu", "memory"]), st.integers(0, 8).map(Decimal), max_size=2
+)
+
+
+def test_plain_amounts_and_requests_are_read() -> None:
+    assert amounts({"cpu": "500m"}) == {"cpu": Decimal("0.5")}
+    assert amounts({}) == {}
+    nested = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    assert amounts(nested) == {"cpu": 1, "memory": GIB}
+    assert amounts({"requests": None, "limits": {"cpu": "3"}}) == {"cpu": 3}
+
+
+def test_amounts_add_up_by_resource() -> None:
+    assert total([]) == {}
+    assert total([{"cpu": Decimal(1)}, {"cpu": Decimal(2), "gpu": Decimal(1)}]) == {
+        "cpu": 3,
+        "gpu": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "misfit"),
+    [
+        ({}, None),
+        ({"cpu": "4"}, None),
+        ({"cpu": "4001m"}, Misfit("cpu", Decimal("4.001"), Decimal(4), ever=False)),
+        ({"memory": "5Gi"}, Misfit("memory", 5 * GIB, 4 * GIB, ever=False)),
+        ({"nvidia.com/gpu": "1"}, Misfit("nvidia.com/gpu", Decimal(1), Decimal(0), ever=False)),
+        ({"ephemeral-storage": "1Ti"}, None),
+    ],
+)
+def test_a_session_that_no_node_could_hold_never_fits(
+    wanted: dict[str, str], misfit: Misfit | None
+) -> None:
+    assert Room(NODES, []).misfit(amounts(wanted)) == misfit
+
+
+def test_what_is_held_is_not_free() -> None:
+    room = Room(NODES, [{"cpu": Decimal(3)}])
+    assert room.misfit({"cpu": Decimal(3)}) is None
+    room.take({"cpu": Decimal(1)})
+    assert room.misfit({"cpu": Decimal(3)}) == Misfit("cpu", Decimal(3), Decimal(2), ever=True)
+
+
+def test_the_first_misfit_by_name_is_told() -> None:
+    misfit = Room([], []).misfit({"memory": Decimal(1), "cpu": Decimal(1)})
+    assert misfit is not None
+    assert misfit.resource == "cpu"
+
+
+def test_what_could_never_fit_is_told_before_what_is_not_free() -> None:
+    room = Room(NODES, [{"cpu": Decimal(6)}])
+    wanted = {"cpu": Decimal(1), "memory": 5 * GIB}
+    assert room.misfit(wanted) == Misfit("memory", 5 * GIB, 4 * GIB, ever=False)
+
+
+NOWHERE_ELSE = Misfit(ANOTHER_NODE, Decimal(1), Decimal(0), ever=False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "avoid", "misfit"),
+    [
+        ({"a": {"cpu": "4"}}, {"cpu": "1"}, "a", NOWHERE_ELSE),
+        ({"a": {"cpu": "4"}}, {}, "a", NOWHERE_ELSE),
+        ({"a": {"cpu": "4"}}, {"cpu": "1"}, "elsewhere", None),
+        ({}, {}, "a", None),
+        ({"a": {"cpu": "4"}, "b": {"cpu": "4"}}, {"cpu": "4"}, "a", None),
+        ({"a": {"cpu": "4"}, "b": {"cpu": "2"}}, {"cpu": "4"}, "a", NOWHERE_ELSE),
+        ({"a": {"cpu": "4"}, "b": {"cpu": "2"}}, {"cpu": "4"}, "b", None),
+        ({"a": {"cpu": "4"}, "b": {}}, {"ephemeral-storage": "1Ti"}, "a", None),
+        # No other node has both.
+        (
+            {"a": {"cpu": "9", "gpu": "9"}, "b": {"cpu": "4"}, "c": {"gpu": "4"}},
+            {"cpu": "4", "gpu": "4"},
+            "a",
+            NOWHERE_ELSE,
+        ),
+        # What no node has is told as such.
+        (
+            {"a": {"cpu": "4"}},
+            {"cpu": "5"},
+            "a",
+            Misfit("cpu", Decimal(5), Decimal(4), ever=False),
+        ),
+    ],
+)
+def test_a_node_that_is_avoided_does_not_count(
+    nodes: dict[str, dict[str, str]], wanted: dict[str, str], avoid: str, misfit: Misfit | None
+) -> None:
+    room = Room([{"name": name, "allocatable": has} for name, has in nodes.items()], [])
+    assert room.misfit(amounts(wanted), avoid) == misfit
+
+
+def test_other_nodes_may_have_no_room_just_now() -> None:
+    nodes = [{"name": name, "allocatable": {"cpu": "4"}} for name in "ab"]
+    room = Room(nodes, [{"cpu": Decimal(6)}])
+    wanted = {"cpu": Decimal(4)}
+    assert room.misfit(wanted, "a") == Misfit("cpu", Decimal(4), Decimal(2), ever=True)
+
+
+@given(nodes=st.dictionaries(st.sampled_from("abc"), requests, min_size=1), wanted=requests)
+def test_avoiding_is_as_if_the_node_were_not_there(
+    nodes: dict[str, dict[str, Decimal]], wanted: dict[str, Decimal]
+) -> None:
+    whole = {name: {r: int(value) for r, value in has.items()} for name, has in nodes.items()}
+    told = [{"name": name, "allocatable": has} for name, has in whole.items()]
+    for avoid in nodes:
+        others = [has for name, has in whole.items() if name != avoid]
+        held = any(all(has.get(r, 0) >= value for r, value in wanted.items()) for has in others)
+        assert (Room(told, []).misfit(wanted, avoid) is None) == held
+
+
+@given(wishes=st.lists(requests, max_size=10))
+def test_no_more_is_granted_than_there_is(wishes: list[dict[str, Decimal]]) -> None:
+    room = Room([{"allocatable": {"cpu": 8, "memory": 8}}], [])
+    granted = []
+    for wish in wishes:
+        if room.misfit(wish) is None:
+            room.take(wish)
+            granted.append(wish)
+    assert all(amount <= 8 for amount in total(granted).values())

@@ -1,0 +1,65 @@
+"""What a start in production is refused for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reprise.production import problems
+
+ROOT = Path(__file__).parents[2]
+GOOD = {
+    "REPRISE_SECRET_KEY": "k" * 40,
+    "DATABASE_URL": "postgres://reprise:secret@postgres/reprise",
+    "BROKER_URL": "amqp://reprise:secret@rabbitmq/reprise",
+    "REPRISE_ALLOWED_HOSTS": "reprise.example.org",
+}
+
+
+def test_a_complete_environment_is_fine() -> None:
+    assert problems(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("REPRISE_SECRET_KEY", "", "REPRISE_SECRET_KEY is not set"),
+        ("REPRISE_SECRET_KEY", "short", "REPRISE_SECRET_KEY is too short"),
+        ("DATABASE_URL", "", "DATABASE_URL is not set"),
+        ("BROKER_URL", "", "BROKER_URL must be"),
+        ("BROKER_URL", "memory://", "BROKER_URL must be"),
+        ("BROKER_URL", "redis://redis", "BROKER_URL must be"),
+        ("REPRISE_ALLOWED_HOSTS", "", "REPRISE_ALLOWED_HOSTS must"),
+        ("REPRISE_ALLOWED_HOSTS", "a.example.org,*", "REPRISE_ALLOWED_HOSTS must"),
+    ],
+)
+def test_each_hole_is_named(name: str, value: str, said: str) -> None:
+    assert [each.startswith(said) for each in problems({**GOOD, name: value})] == [True]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("manage.py", "migrate"),
+        ("-m", "celery", "-A", "reprise", "worker"),
+        ("-m", "uvicorn", "reprise.asgi:application"),
+        ("-m", "gunicorn", "--config", "deploy/gunicorn.conf.py", "reprise.wsgi"),
+    ],
+)
+def test_every_process_refuses_in_one_line(command: tuple[str, ...]) -> None:
+    environ = {k: v for k, v in os.environ.items() if k not in GOOD}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**environ, **GOOD, "REPRISE_PRODUCTION": "1", "REPRISE_SECRET_KEY": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Reprise does not start: REPRISE_SECRET_KEY is not set: give every process the same "
+        "32 random characters or more (docs/production.md)\n"
+    )
