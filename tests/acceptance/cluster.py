@@ -12,7 +12,6 @@ from reprise_client import Client, RepriseError
 from reprise.standalone.postgres import EmbeddedPostgres
 from tests.acceptance.running import Program, processes_of, until
 
-START_SECONDS = 20.0
 SET_UP = """
 import django, sys
 django.setup()
@@ -40,7 +39,7 @@ class Cluster:
             self._port = found.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
         set_up = self._program(sys.executable, "-c", SET_UP, str(directory), self.url)
-        assert set_up.reap(60.0) == 0, set_up.said[1]
+        assert set_up.reap() == 0, set_up.said[1]
         said = json.loads((directory / "credentials.json").read_text())
         self.token: str = said["token"]
         self.client = Client(self.url, self.token, said["project"])
@@ -74,7 +73,7 @@ class Cluster:
     def start_web(self, **environ: str) -> Program:
         command = [sys.executable, "-m", "uvicorn", "reprise.asgi:application"]
         web = self.start(*command, "--port", str(self._port), "--lifespan", "on", **environ)
-        until(self._answers, START_SECONDS, "the web server answers")
+        until(self._answers, "the web server answers")
         return web
 
     def _answers(self) -> bool:
@@ -85,7 +84,7 @@ class Cluster:
     def start_worker(self, *options: str, **environ: str) -> Program:
         command = [sys.executable, "-m", "celery", "-A", "reprise", "worker", "--loglevel=INFO"]
         worker = self.start(*command, *options, **environ)
-        until(lambda: " ready." in worker.said[1] or not worker.alive, START_SECONDS, "ready")
+        until(lambda: " ready." in worker.said[1] or not worker.alive, "ready")
         assert worker.alive, worker.said[1]
         return worker
 
@@ -110,4 +109,4 @@ class Cluster:
         for program in reversed(self._programs):
             program.kill()
         self._postgres.stop()
-        until(lambda: not processes_of(self._directory), 10.0, "nothing is left running")
+        until(lambda: not processes_of(self._directory), "nothing is left running")

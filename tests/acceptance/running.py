@@ -17,9 +17,8 @@ from reprise_client.errors import RepriseError
 from reprise.standalone.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 20.0
-STOP_SECONDS = 10.0
-CHAIN_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
+"""What a wait allows for: it tells what hangs from what is slow on a busy machine."""
 
 Value = TypeVar("Value")
 
@@ -31,7 +30,9 @@ print(json.dumps(check_all()))
 """
 
 
-def until(condition: Callable[[], Value | None], seconds: float, what: str = "") -> Value:
+def until(
+    condition: Callable[[], Value | None], what: str = "", seconds: float = PATIENCE_SECONDS
+) -> Value:
     """The first true value of `condition`, which is looked at again and again for `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -81,7 +82,7 @@ class Program:
         else:
             self.process.send_signal(number)
 
-    def reap(self, seconds: float = STOP_SECONDS) -> int:
+    def reap(self, seconds: float = PATIENCE_SECONDS) -> int:
         """Its exit code, once it has ended by itself; fails with its stacks if it does not."""
         try:
             code = self.process.wait(seconds)
@@ -143,11 +144,11 @@ class Standalone:
         self._program = Program(self._command, **environ)
         return self._program
 
-    def start(self, seconds: float = START_SECONDS, **environ: str) -> float:
+    def start(self, **environ: str) -> float:
         """Begin a life and wait until it says that it is ready; the seconds that took."""
         began = time.monotonic()
         program = self.spawn(**environ)
-        until(lambda: "is ready at" in program.said[0] or not program.alive, seconds, "ready")
+        until(lambda: "is ready at" in program.said[0] or not program.alive, "ready")
         assert program.alive, program.said[1]
         return time.monotonic() - began
 
@@ -164,11 +165,11 @@ class Standalone:
         self._disconnect()
         self.program.kill()
 
-    def await_death(self, seconds: float) -> None:
+    def await_death(self) -> None:
         """Wait until it has died of itself, and let nothing of its group survive."""
         pid = self.program.process.pid
         self._disconnect()
-        self.program.reap(seconds)
+        self.program.reap()
         for process in processes_of(self.data_dir):
             if process.group == pid:
                 os.kill(process.pid, signal.SIGKILL)
@@ -255,15 +256,15 @@ def submit(
     return session.id
 
 
-def ended(client: Client, session_id: str, seconds: float = CHAIN_SECONDS) -> list[Attempt]:
+def ended(client: Client, session_id: str) -> list[Attempt]:
     """All attempts of a chain, once it is over."""
-    client.wait(session_id, timeout=seconds)
+    client.wait(session_id, timeout=2 * PATIENCE_SECONDS)
     return client.attempts(session_id)
 
 
-def reached(client: Client, session_id: str, status: str, seconds: float = 15.0) -> Session:
+def reached(client: Client, session_id: str, status: str) -> Session:
     """The session, once it has this status."""
-    return until(lambda: _with_status(client, session_id, status), seconds, f"it is {status}")
+    return until(lambda: _with_status(client, session_id, status), f"it is {status}")
 
 
 def _with_status(client: Client, session_id: str, status: str) -> Session | None:
@@ -274,11 +275,11 @@ def _with_status(client: Client, session_id: str, status: str) -> Session | None
     return session if session.status == status else None
 
 
-def retry_waits(client: Client, session_id: str, seconds: float = 15.0) -> Session:
+def retry_waits(client: Client, session_id: str) -> Session:
     """The session, once its retry is scheduled."""
 
     def waiting() -> Session | None:
         session = client.session(session_id)
         return session if session.retry_state.state == "scheduled" else None
 
-    return until(waiting, seconds, "a retry waits")
+    return until(waiting, "a retry waits")

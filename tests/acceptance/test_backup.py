@@ -42,18 +42,18 @@ def _manage(*command: object, **environ: str) -> Program:
 
 def _backup(data_dir: Path, path: Path) -> Path:
     program = _manage("backup", "--data-dir", data_dir, path)
-    assert program.reap(60) == 0, program.said[1]
+    assert program.reap() == 0, program.said[1]
     return path
 
 
 def _restore(data_dir: Path, path: Path, *options: str) -> None:
     program = _manage("restore", "--data-dir", data_dir, path, *options)
-    assert program.reap(60) == 0, program.said[1]
+    assert program.reap() == 0, program.said[1]
 
 
 def _refused(program: Program) -> str:
     """The only line on standard error."""
-    assert program.reap(60) not in {0, -signal.SIGABRT}
+    assert program.reap() not in {0, -signal.SIGABRT}
     lines = program.said[1].splitlines()
     assert len(lines) == 1, program.said[1]
     return lines[0]
@@ -168,7 +168,7 @@ def test_a_restore_that_was_ended_is_done_again(
     while _ended_midway(data_dir, backup, number) == 0:
         shutil.rmtree(data_dir)  # it was quicker than the signal
     assert (data_dir / "secret_key").read_text() == "here first"
-    until(lambda: not processes_of(data_dir), 10.0, "its PostgreSQL has ended")
+    until(lambda: not processes_of(data_dir), "its PostgreSQL has ended")
     (torn,) = (each.parents[1] for each in _restoring(data_dir))
     _restore(data_dir, backup, "--force")
     assert not torn.exists()
@@ -184,9 +184,9 @@ def _ended_midway(data_dir: Path, backup: Path, number: signal.Signals) -> int:
     data_dir.mkdir()
     (data_dir / "secret_key").write_text("here first")
     program = _manage("restore", "--data-dir", data_dir, backup, "--force")
-    until(lambda: _restoring(data_dir) or not program.alive, 60.0, "it restores")
+    until(lambda: _restoring(data_dir) or not program.alive, "it restores")
     program.signal(number, group=True)
-    code = program.reap(60)
+    code = program.reap()
     assert "Traceback" not in program.said[1]
     return code
 

@@ -29,7 +29,7 @@ from tests.conftest import unavailable
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until something that the page should do is believed never to happen."""
 DESKTOP, PHONE = (1280, 900), (390, 844)
 # The DevTools pipes are file descriptors 3 and 4, by definition.

@@ -107,9 +107,9 @@ def test_ctrl_c_cancels_what_runs(config: Path, client: Client) -> None:
         "echo on; sleep 300",
     ]
     program = Program(command, REPRISE_CONFIG=str(config))
-    until(lambda: "on\n" in program.said[0], 20.0, "its log is followed")
+    until(lambda: "on\n" in program.said[0], "its log is followed")
     program.signal(signal.SIGINT, group=True)
-    assert program.reap(20.0) == 130
+    assert program.reap() == 130
     (session,) = client.sessions(search="interrupted")
     assert session.status == "CANCELLED"
 
@@ -171,9 +171,9 @@ def test_follow_a_log_that_grows(config: Path, client: Client, tmp_path: Path) -
     session = submit(client, script)
     reached(client, session, "RUNNING")
     program = Program([REPRISE, "session", "logs", "-f", session], REPRISE_CONFIG=str(config))
-    until(lambda: program.said[0] == "one\n", 15.0, "the first line is shown")
+    until(lambda: program.said[0] == "one\n", "the first line is shown")
     go_on.touch()
-    assert program.reap(15.0) == 0
+    assert program.reap() == 0
     assert program.said[0] == "one\ntwo\n"
 
 

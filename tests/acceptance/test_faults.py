@@ -22,7 +22,6 @@ from tests.acceptance.running import (
 pytestmark = pytest.mark.slow
 
 SWEEP_SECONDS = 20.0
-DEATH_SECONDS = 5.0
 HANGS_ONCE = 'echo "attempt $REPRISE_ATTEMPT"; test "$REPRISE_ATTEMPT" -gt 0 || exec sleep 300'
 
 
@@ -44,15 +43,15 @@ def _sound(server: Standalone) -> Iterator[None]:
 
 def _kill_everything(server: Standalone) -> None:
     server.kill()
-    until(lambda: not processes_of(server.data_dir), DEATH_SECONDS, "what it started has died")
+    until(lambda: not processes_of(server.data_dir), "what it started has died")
 
 
 def test_a_run_of_a_killed_life_comes_back(server: Standalone) -> None:
     session = submit(server.client, HANGS_ONCE, policy={"max_retries": 1})
-    until(lambda: server.client.logs(session), 10.0, "its output is there")
+    until(lambda: server.client.logs(session), "its output is there")
     _kill_everything(server)
     server.start()
-    attempts = ended(server.client, session, 10.0)
+    attempts = ended(server.client, session)
     assert [(a.status, a.cause) for a in attempts] == [
         ("ERROR", "agent_transient"),
         ("TERMINATED", None),
@@ -66,7 +65,7 @@ def test_a_run_of_a_killed_life_spends_its_own_budget(server: Standalone) -> Non
     reached(server.client, session, "RUNNING")
     _kill_everything(server)
     server.start()
-    attempts = ended(server.client, session, 10.0)
+    attempts = ended(server.client, session)
     assert [a.status for a in attempts] == ["ERROR", "TERMINATED"]
     assert server.client.session(attempts[1].id).retry_counters == {"inline/preemption": 1}
 
@@ -81,10 +80,10 @@ def test_an_end_that_nobody_heard_of_is_told_by_the_next_life(
     journal = server.data_dir / "executor" / "reports" / "journal"
     server.program.signal(signal.SIGSTOP)  # it hears no more
     go_on.touch()
-    until(lambda: b'"TERMINATED"' in _about(journal, session), 10.0, "the report is on the disk")
+    until(lambda: b'"TERMINATED"' in _about(journal, session), "the report is on the disk")
     _kill_everything(server)
     server.start()
-    (attempt,) = ended(server.client, session, 10.0)
+    (attempt,) = ended(server.client, session)
     assert (attempt.status, attempt.exit_code) == ("TERMINATED", 0)
     assert server.client.logs(session) == b"over\n"
 
@@ -116,7 +115,7 @@ def test_a_retry_that_came_due_while_nothing_ran_comes_at_the_start(server: Stan
     retry_waits(server.client, session)
     _kill_everything(server)
     server.start()
-    attempts = ended(server.client, session, 5.0)
+    attempts = ended(server.client, session)
     assert [a.status for a in attempts] == ["ERROR", "TERMINATED"]
 
 
@@ -124,12 +123,12 @@ def test_a_killed_agent_takes_its_runs_along_and_they_come_back(server: Standalo
     session = submit(server.client, HANGS_ONCE, policy={"max_retries": 1})
     reached(server.client, session, "RUNNING")
     (run,) = (server.data_dir / "executor" / "runs").glob(f"{session}*")
-    until(lambda: processes_of(run), 5.0, "its process runs")
+    until(lambda: processes_of(run), "its process runs")
     agent = server.agent_pid()
     assert agent is not None
     os.kill(agent, signal.SIGKILL)
-    until(lambda: not processes_of(run), DEATH_SECONDS, "its process has died with its agent")
-    attempts = ended(server.client, session, 10.0)
+    until(lambda: not processes_of(run), "its process has died with its agent")
+    attempts = ended(server.client, session)
     assert [(a.status, a.cause) for a in attempts] == [
         ("ERROR", "agent_transient"),
         ("TERMINATED", None),
@@ -144,7 +143,7 @@ def test_a_killed_postgresql_is_started_again(server: Standalone) -> None:
     retry_waits(server.client, waiting)
     pid = int((server.data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
     os.kill(pid, signal.SIGKILL)
-    until(lambda: _answers(server), 15.0, "the database answers")
+    until(lambda: _answers(server), "the database answers")
     assert [a.status for a in ended(server.client, running)] == ["TERMINATED"]
     assert server.client.logs(running) == b"over\n"
     assert [a.status for a in ended(server.client, waiting)] == ["ERROR", "TERMINATED"]

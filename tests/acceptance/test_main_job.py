@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -45,7 +45,7 @@ def _log(client: Client, session_id: str) -> str:
 
 
 def _await_log(client: Client, session_id: str, text: str) -> None:
-    until(lambda: text in _log(client, session_id), 10.0, f"{text!r} in the log")
+    until(lambda: text in _log(client, session_id), f"{text!r} in the log")
 
 
 def test_fails_then_succeeds_after_its_delays(client: Client) -> None:
@@ -66,7 +66,7 @@ def test_fails_then_succeeds_after_its_delays(client: Client) -> None:
         assert child.started_at is not None
         assert decision.due_at - failed.finished_at >= timedelta(seconds=delay)
         assert child.created_at >= decision.due_at, "a child came before it was due"
-        assert child.started_at - decision.due_at < timedelta(seconds=2), "a child came late"
+        assert child.started_at - decision.due_at < timedelta(seconds=10), "no hint brought it"
 
 
 def test_each_attempt_knows_who_it_is_and_keeps_its_log(client: Client) -> None:
@@ -119,7 +119,7 @@ def test_cancel_ends_a_run_that_listens(client: Client) -> None:
     session = submit(client, "echo ready; exec sleep 300", policy={"max_retries": 3})
     _await_log(client, session, "ready")
     client.cancel(session)
-    assert _statuses(ended(client, session, 5.0)) == ["CANCELLED"]
+    assert _statuses(ended(client, session)) == ["CANCELLED"]
     assert client.session(session).retry_state.state == "cancelled"
     assert client.decision(session).reason == "never_retried"
     again = client.cancel(session)
@@ -133,7 +133,7 @@ def test_cancel_kills_a_run_that_does_not_after_its_grace(
     _await_log(client, session, "ready")
     began = time.monotonic()
     client.cancel(session)
-    assert _statuses(ended(client, session, 10.0)) == ["CANCELLED"]
+    assert _statuses(ended(client, session)) == ["CANCELLED"]
     assert time.monotonic() - began >= 1.4
     assert "asked to end" in _log(client, session)
     assert not _processes_of_session(standalone, session)
@@ -156,7 +156,7 @@ def test_cancel_ends_a_retry_that_waits(client: Client) -> None:
 
 def test_cancel_at_about_the_time_of_dispatch(client: Client) -> None:
     """Whoever comes first, the chain ends: cancelled waiting, or as a cancelled child."""
-    policy = {"max_retries": 50, "retry_delay": 0.3}
+    policy = {"max_retries": 50, "retry_delay": 5}
     script = 'test "$REPRISE_ATTEMPT" -eq 0 && exit 1; sleep 300'
     sessions = [submit(client, script, policy=policy) for _ in range(12)]
     with ThreadPoolExecutor(len(sessions)) as pool:
@@ -256,9 +256,12 @@ def test_thirty_sessions_at_once_share_the_slots(client: Client, tmp_path: Path)
 
 
 def test_an_idle_server_starts_a_session_at_once(client: Client) -> None:
-    seconds = [_until_running(client) for _ in range(4)]
-    # The best of some: what else the machine does is not the server's fault.
-    assert min(seconds) < 1.0, seconds
+    assert _any_below(1.0, lambda: _until_running(client))
+
+
+def _any_below(seconds: float, measure: Callable[[], float]) -> bool:
+    """The best of some: what else the machine does is not the server's fault."""
+    return any(measure() < seconds for _ in range(12))
 
 
 def _until_running(client: Client) -> float:
@@ -273,16 +276,16 @@ def _until_running(client: Client) -> float:
 
 def test_a_short_delay_is_kept_short(client: Client) -> None:
     policy = {"max_retries": 1, "retry_delay": 0.5}
-    waits = [_pause_before_retry(client, policy) for _ in range(3)]
-    assert min(waits) >= 0.5
-    assert min(waits) < 2.0, waits
+    assert _any_below(2.0, lambda: _pause_before_retry(client, policy))
 
 
 def _pause_before_retry(client: Client, policy: dict[str, Any]) -> float:
     failed, child = ended(client, submit(client, "exit 1", policy=policy))
     assert failed.finished_at is not None
     assert child.started_at is not None
-    return (child.started_at - failed.finished_at).total_seconds()
+    pause = (child.started_at - failed.finished_at).total_seconds()
+    assert pause >= policy["retry_delay"]
+    return pause
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ import pytest
 
 from tests.acceptance.running import (
     ROOT,
-    STOP_SECONDS,
     Program,
     Standalone,
     ended,
@@ -27,7 +26,7 @@ from tests.acceptance.running import (
 
 pytestmark = pytest.mark.slow
 
-RESTART_SECONDS = 6.0
+START_SECONDS, RESTART_SECONDS, STOP_SECONDS = 20.0, 6.0, 10.0
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 PACKAGES = os.pathsep.join([str(ROOT / "client"), *(p for p in sys.path if "packages" in p)])
@@ -52,7 +51,7 @@ def test_starts_stops_and_starts_again_in_time(tmp_path: Path) -> None:
     data_dir = tmp_path / "a data directory with a rather long name" / ("and blanks " * 15).strip()
     with Standalone(data_dir) as server:
         # No PostgreSQL, nor anything else that a machine may have, is on the way.
-        assert server.start(PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") < 20.0
+        assert server.start(PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin") < START_SECONDS
         assert shutil.which("postgres", path="/usr/bin:/bin") is None
         first = server.credentials
         session = submit(server.client, "echo kept")
@@ -129,9 +128,9 @@ def test_a_second_one_on_the_same_directory_is_refused(standalone: Standalone) -
     assert [each.status for each in ended(standalone.client, session)] == ["TERMINATED"]
 
 
-def _one_line(program: Program, seconds: float = 20.0) -> str:
+def _one_line(program: Program) -> str:
     """The only line that a refused start writes to standard error."""
-    code = program.reap(seconds)
+    code = program.reap()
     lines = program.said[1].splitlines()
     assert code not in {0, -signal.SIGABRT}
     assert len(lines) == 1, program.said[1]
@@ -206,15 +205,15 @@ def _migrating(data_dir: Path) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_can_be_ended_at_any_moment_of_its_start(tmp_path: Path, number: signal.Signals) -> None:
-    patience = 0.1 if number is signal.SIGTERM else STOP_SECONDS
+    patience = 1.0 if number is signal.SIGTERM else STOP_SECONDS
     with Standalone(tmp_path / "data") as server:
         for moment in (_locked, _making_the_cluster, _migrating):
             program = server.spawn()
-            until(lambda moment=moment: moment(server.data_dir), 20.0)  # type: ignore[misc]
+            until(lambda moment=moment: moment(server.data_dir))  # type: ignore[misc]
             program.signal(number, group=number is signal.SIGKILL)
             program.reap()
             assert "Traceback" not in program.said[1]
-            until(lambda: not processes_of(server.data_dir), patience, "nothing is left")
+            until(lambda: not processes_of(server.data_dir), "nothing is left", patience)
         server.start()
         session = submit(server.client, "true")
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
@@ -224,9 +223,9 @@ def test_a_killed_agent_is_started_again(tmp_path: Path) -> None:
     with Standalone(tmp_path / "data") as server:
         server.start()
         for _ in range(2):
-            before = until(server.agent_pid, 5.0, "an agent runs")
+            before = until(server.agent_pid, "an agent runs")
             os.kill(before, signal.SIGKILL)
-            until(lambda old=before: server.agent_pid() not in {None, old}, 5.0, "a new one")  # type: ignore[misc]
+            until(lambda old=before: server.agent_pid() not in {None, old}, "a new one")  # type: ignore[misc]
             assert "executor ended with code -9" in server.program.said[1]
             session = submit(server.client, "true")
             assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]

@@ -19,6 +19,8 @@ pytestmark = [
 ]
 
 SWEEP_SECONDS = 20.0
+PROMPT_SECONDS = 10.0
+"""What came within it was brought by its message; without one, nothing comes at all."""
 FLAKY = 'test "$REPRISE_ATTEMPT" -gt 0'
 
 
@@ -48,7 +50,7 @@ def test_a_hint_brings_the_child(cluster: Cluster, delay: float) -> None:
     came = cluster.client.attempts(session)[1].created_at
     assert due is not None
     assert came is not None
-    assert timedelta(0) <= came - due < timedelta(seconds=2.5)
+    assert timedelta(0) <= came - due < timedelta(seconds=PROMPT_SECONDS)
     worker.signal(signal.SIGTERM)
     assert worker.reap() == 0
 
@@ -61,7 +63,7 @@ def test_a_worker_killed_at(cluster: Cluster, tmp_path: Path, failpoint: str) ->
     """What it had not finished is delivered to the next worker, and one child comes of it."""
     worker = cluster.start_worker("--pool=solo", REPRISE_FAILPOINT=failpoint)
     session = submit(cluster.client, FLAKY, policy={"max_retries": 1})
-    assert worker.reap(15.0) == -signal.SIGKILL
+    assert worker.reap() == -signal.SIGKILL
     worker = cluster.start_worker("--pool=solo")
     _exactly_one_child(cluster, session)
     worker.kill()
@@ -74,7 +76,7 @@ def test_a_web_server_killed_at(cluster: Cluster, failpoint: str) -> None:
     cluster.web.kill()
     web = cluster.start_web(REPRISE_FAILPOINT=failpoint)
     session = submit(cluster.client, FLAKY, policy={"max_retries": 1})
-    assert web.reap(15.0) == -signal.SIGKILL
+    assert web.reap() == -signal.SIGKILL
     cluster.web = cluster.start_web()
     _exactly_one_child(cluster, session)
     worker.kill()
@@ -83,9 +85,9 @@ def test_a_web_server_killed_at(cluster: Cluster, failpoint: str) -> None:
 def test_a_wiped_broker_costs_seconds(cluster: Cluster) -> None:
     """Every message is gone; the beat's sweep finds the retry."""
     worker = cluster.start_worker("--concurrency=1", "--beat")
-    session = submit(cluster.client, FLAKY, policy={"max_retries": 1, "retry_delay": 5.0})
+    session = submit(cluster.client, FLAKY, policy={"max_retries": 1, "retry_delay": 8.0})
     due = retry_waits(cluster.client, session).retry_state.due_at
-    until(lambda: wipe(cluster.broker_url, KINDS), 4.0, "a hint waits in the broker")
+    until(lambda: wipe(cluster.broker_url, KINDS), "a hint waits in the broker")
     _exactly_one_child(cluster, session)
     came = cluster.client.attempts(session)[1].created_at
     assert due is not None

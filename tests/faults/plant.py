@@ -23,7 +23,6 @@ from tests.acceptance.running import ROOT, clean_environ, processes_of, until
 from tests.faults import poison
 from tests.faults.proxy import Proxy
 
-START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 EXECUTORS = ("faults-0", "faults-1")
 LEASE_TTL, LEASE_GRACE = 5.0, 3.0
@@ -208,7 +207,7 @@ class Plant:
         said = json.loads((self.directory / "credentials.json").read_text())
         self.token: str = said["token"]
         with self.client() as client:
-            until(lambda: _answers(client), START_SECONDS, "the web servers answer")
+            until(lambda: _answers(client), "the web servers answer")
 
     @property
     def parts(self) -> list[Part]:

@@ -90,13 +90,13 @@ def test_a_delay_is_whole_seconds_and_the_brokers_business(url: str) -> None:
     with Connection(url) as connection:
         queue = broker.work_queue("retry")(connection.channel())
         while len(came) < 5:
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 60
             if (message := queue.get(no_ack=True)) is None:
                 time.sleep(0.01)
                 continue
             came[message.headers["given"]] = time.monotonic() - began
             # A worker whose clock is behind would sit on a message with an ETA.
             assert message.headers["eta"] is None
-    assert 1.0 <= came["0.2"] <= took + 1.5
-    assert 2.0 <= came["1.4"] <= took + 2.5
+    assert 1.0 <= came["0.2"] <= took + 8
+    assert 2.0 <= came["1.4"] <= took + 8
     assert max(came["0"], came["-3"], came["None"]) < came["0.2"] < came["1.4"]

@@ -151,10 +151,10 @@ def test_an_attachment_that_is_not_committed_holds_a_deletion_up() -> None:
     def attach_slowly() -> None:
         with transaction.atomic():
             attach(queue, "ml")
-            attached.wait(20)
+            attached.wait(60)
 
     def delete() -> Any:
-        attached.wait(20)
+        attached.wait(60)
         return policy_delete("ml", CLUSTER, by="ann")
 
     assert raced(attach_slowly, delete) == [None, Conflict]

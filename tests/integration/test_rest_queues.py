@@ -220,10 +220,10 @@ class TestRaces:
         def submit_slowly() -> None:
             with transaction.atomic():
                 factories.submit(at, owner=owner, queue="night")
-                submitted.wait(20)
+                submitted.wait(60)
 
         def delete() -> None:
-            submitted.wait(20)
+            submitted.wait(60)
             queue_delete(queue, by="ann")
 
         _, deleted = race(submit_slowly, delete)

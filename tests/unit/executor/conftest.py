@@ -43,7 +43,7 @@ class AgentProcess:
         assert self._process is not None
         return self._process
 
-    def wait(self, timeout: float = 15.0) -> int:
+    def wait(self, timeout: float = 60.0) -> int:
         return self.process.wait(timeout)
 
     def stop(self) -> int:
@@ -78,7 +78,7 @@ def agent(idle_agent: AgentProcess) -> AgentProcess:
     return idle_agent
 
 
-def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
     """Waits for what no event tells."""
     end = time.monotonic() + timeout
     while not condition():

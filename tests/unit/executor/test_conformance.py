@@ -236,6 +236,6 @@ def test_a_clean_stop_ends_and_reports_what_runs(world: World) -> None:
     stubborn = world.running("does not listen", termination_grace_period=60)
     began = time.monotonic()
     assert world.agent.stop() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert (polite.final["exit_code"], stubborn.final["exit_code"]) == (5, 137)
     assert all(session.termination["lease_expired"] for session in (polite, stubborn))

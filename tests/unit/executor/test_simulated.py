@@ -43,7 +43,7 @@ def outcome(seen: Observation) -> tuple[str, int | None, str]:
 def ends(played: SimulatedDriver, count: int) -> list[Observation]:
     """The next `count` ends, in order."""
     found: list[Observation] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(found) < count:
         assert time.monotonic() < deadline, f"only {len(found)} of {count} have ended"
         found += [seen for seen in played.poll(0.1) if seen.termination is not None]
