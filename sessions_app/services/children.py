@@ -11,6 +11,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from retry.decide import counters_after, max_attempts
+from retry.merge import bounded
 from retry.policy import parse_policy_json
 from sessions_app import wakeups
 from sessions_app.bulk import array, columns, json_array
@@ -232,12 +233,14 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
     rows = []
     for retry, child in pairs:
         parent = retry.parent
+        scope = scopes[parent.project_id]
+        policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
         attempts = max_attempts(
             child.retry_count,
             child.counters,
-            parse_policy_json(parent.retry_policy),
+            policy,
             applied(named[parent.project_id], parent.retry_policies),
-            scopes[parent.project_id].settings,
+            scope.settings,
         )
         rows.append(_audit(retry, child, attempts))
     return rows

@@ -98,8 +98,13 @@ def test_ten_thousand_are_held_and_come_back_paced(publisher: Unstarted, owner: 
     assert max(per_minute.values()) <= LIMIT
     assert sum(per_minute.values()) == MANY
     assert len(per_minute) <= MANY // LIMIT + 2
+    # Whose slot has come since is on its way already.
     postponed = SessionEvent.objects.filter(type="session.retry_postponed", data__has_key="due_at")
-    assert postponed.count() == states()["scheduled"]
+    given = RetryDecision.objects.filter(paced=True)
+    assert set(postponed.values_list("session_id", flat=True)) == set(
+        given.values_list("pk", flat=True)
+    )
+    assert postponed.count() == given.count() >= states()["scheduled"]
 
     while waiting := list(Session.objects.filter(retry_state="scheduled")[:1000]):
         due_again(*waiting)
