@@ -134,6 +134,11 @@ def settle(session: Session, **facts: Any) -> Session:
     return session
 
 
+def reread(session: Session) -> Session:
+    """The session as it is now, anew."""
+    return Session.objects.get(pk=session.pk)
+
+
 def tip(session: Session) -> Session:
     """The newest attempt of a session's chain."""
     return Session.objects.get(root=session.root_id, tip=True)

@@ -14,19 +14,10 @@ from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.retry_config import ConfigScope, retry_defaults_put, retry_settings_put
 from tests.agent import agent, failed, running
-from tests.factories import policy, project, settle, submit, tip
+from tests.factories import policy, project, reread, settle, submit, tip
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-def reread(session: Session) -> Session:
-    return Session.objects.get(pk=session.pk)
 
 
 def decision(session: Session) -> RetryDecision:

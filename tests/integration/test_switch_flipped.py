@@ -18,7 +18,7 @@ from sessions_app.services.retry_config import ConfigScope, retry_settings_put
 from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, Submitted, sessions_submit
 from sessions_app.tasks import MAX_BATCHES, dispatch_due_retries, sweep_retries
-from tests.factories import policy, project, tip, user
+from tests.factories import policy, project, tip
 from tests.integration.test_storm_limits import due_again, minute_of
 from tests.integration.test_wakeups import Unstarted
 from tests.invariants import check_all
@@ -35,11 +35,6 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Unstarted:
     made = Unstarted()
     monkeypatch.setattr(wakeups, "publisher", made)
     return made
-
-
-@pytest.fixture
-def owner() -> User:
-    return user(superuser=True)
 
 
 def failed(at: Project, owner: User, count: int) -> list[Session]:
