@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from retry.quantity import parse
+from retry.resources import Amounts, total
 
-Amounts = dict[str, Decimal]
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
 
@@ -23,26 +23,6 @@ class Misfit:
     wanted: Decimal
     available: Decimal
     ever: bool
-
-
-def amounts(resources: Mapping[str, Any]) -> Amounts:
-    """What a session asks for: `requests` over `limits`, or the plain form."""
-    flat: dict[str, Any] = {}
-    if "limits" in resources or "requests" in resources:
-        flat |= resources.get("limits") or {}
-        flat |= resources.get("requests") or {}
-    else:
-        flat |= resources
-    return {name: parse(value) for name, value in flat.items()}
-
-
-def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of amounts by resource."""
-    summed: Amounts = {}
-    for part in parts:
-        for name, value in part.items():
-            summed[name] = summed.get(name, Decimal(0)) + value
-    return summed
 
 
 class Room:

@@ -1,6 +1,7 @@
 """Every row lock and advisory lock on the records, by name.
 
-Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots.
+Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
+usage.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
@@ -9,6 +10,7 @@ skips what it cannot have.
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -67,15 +69,24 @@ class LockedSession(NamedTuple):
     lease_returns: int
     avoid_executors: list[str]
     terminating_at: datetime | None
+    limited: bool
+    """Whether counters of quotas follow it. If not, none will until this transaction ends."""
 
 
-_COLUMNS = """
+# Finds nothing, but takes the lock of the table that whoever moves a counter takes: no counter is
+# made (`usage_stop`) until the transaction that has looked for some has ended.
+_NO_NEW_COUNTERS = "EXISTS (SELECT FROM sessions_app_projectusage WHERE false FOR KEY SHARE)"
+_COLUMNS = f"""
     s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
     s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
     s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
     s.accepted_at, s.node, s.executor, s.lease_returns,
-    s.avoid_executors, s.terminating_at
-"""
+    s.avoid_executors, s.terminating_at,
+    EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
+        OR EXISTS (SELECT FROM sessions_app_projectusage u
+            JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
+        OR {_NO_NEW_COUNTERS}
+"""  # noqa: S608  # as below
 _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     LockedSession._fields.index,
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
@@ -91,7 +102,7 @@ _LOCK_SESSIONS = f"""
     SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
     ORDER BY s.id FOR NO KEY UPDATE OF s
-"""  # noqa: S608  # the columns are the constant above
+"""  # noqa: S608  # constants
 _LOCK_CHAINS = f"""
     SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
@@ -208,6 +219,7 @@ _CLAIM_WAITING = f"""
     WHERE s.phase = 'waiting' AND NOT q.cordoned
         AND (s.not_before IS NULL OR s.not_before <= %(now)s)
         AND (%(projects)s::bigint[] IS NULL OR s.project_id = ANY(%(projects)s::bigint[]))
+        AND s.project_id <> ALL(%(closed)s::bigint[])
         AND NOT (s.avoid_executors ? %(executor)s::text AND EXISTS (
             SELECT FROM unnest(%(others)s::text[], %(serving)s::bigint[]) AS o(name, project_id)
             WHERE (o.project_id IS NULL OR o.project_id = s.project_id)
@@ -222,6 +234,7 @@ def claim_waiting(
     *,
     now: datetime,
     projects: list[int] | None,
+    closed: Collection[int],
     executor: str,
     others: Sequence[tuple[str, int | None]],
     passed: Sequence[UUID],
@@ -229,13 +242,14 @@ def claim_waiting(
 ) -> list[LockedSession]:
     """Lock the first `limit` waiting sessions, most important first.
 
-    `projects` None means all. A session that avoids `executor` is left to one of the `others`, each
-    with a project that it serves (None: all), if there is one that it does not avoid. `passed` are
-    sessions that were looked at before.
+    `projects` None means all, those that are `closed` apart. A session that avoids `executor` is
+    left to one of the `others`, each with a project that it serves (None: all), if there is one
+    that it does not avoid. `passed` are sessions that were looked at before.
     """
     wanted = {
         "now": now,
         "projects": projects,
+        "closed": array(closed),
         "executor": executor,
         "others": array(name for name, _ in others),
         "serving": array(project for _, project in others),
@@ -307,3 +321,86 @@ def queues_for_submit(queue_ids: Collection[int]) -> dict[int, QueueNames]:
     with connection.cursor() as cursor:
         cursor.execute(_QUEUES_FOR_SUBMIT, [array(sorted(queue_ids))])
         return {row[0]: QueueNames(json.loads(row[1]), row[2]) for row in cursor.fetchall()}
+
+
+_USAGE = f"""
+    SELECT p.id, u.id, coalesce(d.name, o.name || '/' || p.name), u.name, u."limit", u.used
+    FROM sessions_app_project p
+    JOIN sessions_app_projectusage u ON u.project_id = p.id OR u.domain_id = p.domain_id
+    JOIN sessions_app_domain o ON o.id = p.domain_id
+    LEFT JOIN sessions_app_domain d ON d.id = u.domain_id
+    WHERE (%(projects)s::bigint[] IS NULL OR p.id = ANY(%(projects)s::bigint[]))
+        AND (%(waiting)s AND u.name = 'pending_sessions'
+            OR %(live)s AND u.name <> 'pending_sessions')
+        AND NOT {_NO_NEW_COUNTERS}
+    ORDER BY u.id, p.id
+"""  # noqa: S608  # as above
+
+
+class Usage(NamedTuple):
+    """A counter that counts for a project: the project's own, or its domain's."""
+
+    project_id: int
+    id: int
+    scope: str
+    name: str
+    limit: Decimal | None
+    used: Decimal
+
+
+def usage_read(project_ids: Collection[int] | None, *, waiting: bool, live: bool) -> list[Usage]:
+    """The counters that hold in projects (None: in all), of what waits and of what is live.
+
+    Where there are none, none will count until this transaction ends.
+    """
+    return _usage(_USAGE, project_ids, waiting=waiting, live=live)
+
+
+def usage_lock(project_ids: Collection[int], *, waiting: bool, live: bool) -> list[Usage]:
+    """Lock the counters that `usage_read` finds, and read what they have come to."""
+    return _usage(
+        _USAGE + "FOR NO KEY UPDATE OF u", sorted(set(project_ids)), waiting=waiting, live=live
+    )
+
+
+def _usage(
+    query: str, project_ids: Collection[int] | None, *, waiting: bool, live: bool
+) -> list[Usage]:
+    projects = None if project_ids is None else array(project_ids)
+    with connection.cursor() as cursor:
+        cursor.execute(query, {"projects": projects, "waiting": waiting, "live": live})
+        return [Usage._make(row) for row in cursor.fetchall()]
+
+
+_USAGE_OF_SCOPE = """
+    SELECT id, name, "limit", used FROM sessions_app_projectusage
+    WHERE project_id = %s OR domain_id = %s ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+class Counter(NamedTuple):
+    """A counter of one scope."""
+
+    id: int
+    name: str
+    limit: Decimal | None
+    used: Decimal
+
+
+def usage_lock_scope(*, project_id: int | None, domain_id: int | None) -> dict[str, Counter]:
+    """Lock the counters of a project or of a domain, by name.
+
+    Sessions that they count can be counted then: who has moved one holds them until the commit.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_USAGE_OF_SCOPE, [project_id, domain_id])
+        return {row[1]: Counter._make(row) for row in cursor.fetchall()}
+
+
+def usage_stop() -> None:
+    """Let no transaction look for counters until this one has ended; those that have looked end
+    first. Everybody waits for it, so that it has to be short.
+    """
+    with connection.cursor() as cursor:
+        # Conflicts with the table lock of whoever locks rows, not with those who only read.
+        cursor.execute("LOCK TABLE sessions_app_projectusage IN EXCLUSIVE MODE")

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from scheduler.fit import Amounts, amounts, total
+from retry.resources import Amounts, amounts, total
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.bulk import array
+from sessions_app.services.usage import taken_by
 
 SHORT_SPEC = 8192
 """Characters; a longer one is not kept."""
@@ -18,7 +20,7 @@ SHORT_SPEC = 8192
 
 # As text, which many sessions share; the rest of a specification may be large and is not read.
 _WISHES = """
-    SELECT s.id, c.resources::text, s.avoid_node, coalesce(f.executor, '')
+    SELECT s.id, c.resources::text, s.avoid_node, coalesce(f.executor, ''), c.cluster_size
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
     WHERE s.id = ANY(%s::uuid[])
@@ -42,12 +44,14 @@ class Held(NamedTuple):
 class Wish(NamedTuple):
     """What a session asks for, and the node that it avoids, if any.
 
-    `executor` is whose node that is: clusters name their nodes alike. Empty: not known.
+    `executor` is whose node that is: clusters name their nodes alike. Empty: not known. `counted`
+    is what it takes of quotas.
     """
 
     amounts: Amounts
     node: str
     executor: str
+    counted: Mapping[str, Decimal]
 
     def node_avoided_on(self, executor: str) -> str:
         """The node that is avoided among those of an executor; "" for none."""
@@ -59,8 +63,8 @@ def wishes_of(session_ids: Sequence[UUID]) -> dict[UUID, Wish]:
     with connection.cursor() as cursor:
         cursor.execute(_WISHES, [array(session_ids)])
         return {
-            session_id: Wish(_amounts(text), node, executor)
-            for session_id, text, node, executor in cursor.fetchall()
+            session_id: Wish(_amounts(text), node, executor, taken_by(text, pods))
+            for session_id, text, node, executor, pods in cursor.fetchall()
         }
 
 

@@ -11,7 +11,8 @@ from django.conf import settings
 from django.db import connection
 
 from retry.evidence import Termination
-from scheduler.fit import Amounts, Room
+from retry.resources import Amounts
+from scheduler.fit import Room
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
 from scheduler.services.handover import Wish, leased_sessions, resources_held, wishes_of
@@ -21,8 +22,10 @@ from sessions_app import wakeups
 from sessions_app.bulk import array
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, claim_waiting, database_now
+from sessions_app.quotas import Held, Quotas
 from sessions_app.services.settle import End, settle_locked
 from sessions_app.services.transitions import Change, Event, sessions_change
+from sessions_app.services.usage import quotas_lock, quotas_read
 from sessions_app.states import Status
 
 MAX_GRANTS = 500
@@ -45,19 +48,29 @@ class _Found:
     """The waiting sessions that a round has looked at.
 
     `held` is what the executor's leases take; `avoided` are the nodes that the fitting sessions
-    are kept from.
+    are kept from. `over` are those that a quota holds back, whose projects are `closed` for the
+    rest of the round: what waits behind them in their project does not hide that of others.
     """
 
     executor: Executor
     held: Amounts
     reach: Reach
+    quotas: Quotas
     fitting: list[LockedSession] = field(default_factory=list)
+    wishes: dict[UUID, Wish] = field(default_factory=dict)
     avoided: dict[UUID, str] = field(default_factory=dict)
     misfits: list[Misfit] = field(default_factory=list)
+    over: list[tuple[LockedSession, Held]] = field(default_factory=list)
 
     @property
     def ids(self) -> list[UUID]:
-        return [session.id for session in (*self.fitting, *(s for s, _ in self.misfits))]
+        stepped_over = (s for s, _ in (*self.misfits, *self.over))
+        return [session.id for session in (*self.fitting, *stepped_over)]
+
+    @property
+    def closed(self) -> set[int]:
+        """The projects that can start nothing more in this round."""
+        return {*self.quotas.full(), *(session.project_id for session, _ in self.over)}
 
     @cached_property
     def room(self) -> Room:
@@ -65,19 +78,43 @@ class _Found:
 
     def divide(self, candidates: Sequence[LockedSession], slots: int) -> None:
         """Book room for the candidates that fit, up to `slots` of them in all."""
-        wishes = wishes_of([session.id for session in candidates])
+        self.wishes |= wishes_of([session.id for session in candidates])
         for session in candidates:
             if len(self.fitting) == slots:
                 return
-            wish = wishes[session.id]
+            wish = self.wishes[session.id]
+            over = self.quotas.held(session.project_id, wish.counted)
+            if over is not None:
+                self.over.append((session, over))
+                continue
             node = self._node_to_avoid(session, wish) if wish.node else ""
             if self.room.misfit(wish.amounts, node) is not None:
                 self.misfits.append((session, wish))
                 continue
             self.room.take(wish.amounts)
+            self.quotas.take(session.project_id, wish.counted)
             self.fitting.append(session)
             if node:
                 self.avoided[session.id] = node
+
+    def admit(self) -> None:
+        """Keep of the fitting sessions those for which there still is a quota.
+
+        The quotas were read without a lock, which all that happens in a project would have had to
+        wait for: meanwhile another executor may have used them up.
+        """
+        if not self.quotas or not self.fitting:
+            return
+        quotas = quotas_lock({session.project_id for session in self.fitting})
+        wanted, self.fitting = self.fitting, []
+        for session in wanted:
+            counted = self.wishes[session.id].counted
+            over = quotas.held(session.project_id, counted)
+            if over is not None:
+                self.over.append((session, over))
+                continue
+            quotas.take(session.project_id, counted)
+            self.fitting.append(session)
 
     def _node_to_avoid(self, session: LockedSession, wish: Wish) -> str:
         """The node here that the session avoids; "" if it could run nowhere else."""
@@ -101,7 +138,8 @@ def lease_round(name: str, incarnation: int) -> LeaseRound:
         now = database_now()
         found = _look(executor, held.amounts, free_slots, now)
         _back_off(found, now)
-        tokens = _grant(executor, found.fitting, now) if found.fitting else {}
+        found.admit()
+        tokens = _grant(found, now) if found.fitting else {}
         return LeaseRound(leased_sessions(tokens, found.avoided), len(found.misfits))
 
 
@@ -111,15 +149,17 @@ def _look(executor: Executor, held: Amounts, slots: int, now: datetime) -> _Foun
     What does not fit is stepped over, in steps that grow, so that it never hides what does.
     """
     projects = list(executor.projects.values_list("pk", flat=True)) or None
-    found = _Found(executor, held, Reach(executor, now))
-    while len(found.fitting) < slots and len(found.misfits) < MAX_MISFITS:
+    quotas = quotas_read(projects, waiting=False, live=True)
+    found = _Found(executor, held, Reach(executor, now), quotas)
+    while len(found.fitting) < slots and len(found.misfits) + len(found.over) < MAX_MISFITS:
         candidates = claim_waiting(
             now=now,
             projects=projects,
+            closed=found.closed,
             executor=executor.name,
             others=found.reach.serving,
             passed=found.ids,
-            limit=max(slots - len(found.fitting), len(found.misfits)),
+            limit=max(slots - len(found.fitting), len(found.misfits) + len(found.over)),
         )
         if not candidates:
             break
@@ -128,11 +168,14 @@ def _look(executor: Executor, held: Amounts, slots: int, now: datetime) -> _Foun
 
 
 def _back_off(found: _Found, now: datetime) -> None:
-    """Let sessions that no executor could run even if it were empty rest for a while.
+    """Let sessions that no executor could run even if it were empty rest for a while, and those
+    that ask for more than their whole quota.
 
     What could run elsewhere or later stays: another executor may look in the next moment. One
     that only an executor which it avoids could run avoids none from then on.
     """
+    too_large = [session for session, over in found.over if not over.ever]
+    sessions_change([Change(s, {"not_before": now + _rest(s, now)}) for s in too_large], now=now)
     if not found.misfits:
         return
     empty = Room(found.executor.nodes, ())
@@ -165,8 +208,9 @@ _INSERT = """
 """
 
 
-def _grant(executor: Executor, sessions: Sequence[LockedSession], now: datetime) -> dict[UUID, int]:
+def _grant(found: _Found, now: datetime) -> dict[UUID, int]:
     """Write the leases; the fencing token of each session."""
+    executor, sessions = found.executor, found.fitting
     tokens = dict(
         zip((session.id for session in sessions), next_fencing_tokens(len(sessions)), strict=True)
     )
@@ -187,6 +231,7 @@ def _grant(executor: Executor, sessions: Sequence[LockedSession], now: datetime)
             for session in sessions
         ],
         now=now,
+        within_quotas=bool(found.quotas),
     )
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, [executor.pk, now, array(tokens), array(tokens.values())])

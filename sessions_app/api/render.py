@@ -11,6 +11,7 @@ from retry.matching import NamedPolicy
 from retry.merge import bounded
 from retry.policy import InlinePolicy
 from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.quota_selectors import quota_holding
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
@@ -40,6 +41,7 @@ def session_json(session: Session) -> dict[str, Any]:
     """One session with all that is known of it."""
     (body,) = sessions_json([session])
     spec = session.spec
+    held = quota_holding(session)
     return {
         **body,
         "image": spec.image,
@@ -55,6 +57,7 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
+        "pending_reason": None if held is None else str(held),
     }
 
 

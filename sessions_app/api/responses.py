@@ -80,6 +80,7 @@ class Session(SessionSummary):
     scheduling_timeout: float | None
     termination_grace_period: float
     cancel_requested_at: datetime | None
+    pending_reason: str | None
 
 
 class SessionPage(BaseModel):
@@ -255,6 +256,25 @@ class Settings(BaseModel):
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None
     updated_at: datetime | None
+
+
+class QuotaStanding(BaseModel):
+    """A quota that holds in a scope: whose it is, and how it stands, as quantities."""
+
+    scope: str
+    name: str
+    limit: str
+    used: str
+
+
+class Quotas(BaseModel):
+    """The limits of one scope, null where there is none; `usage` has those of its domain, too."""
+
+    scope: str
+    sessions: int | None
+    pending_sessions: int | None
+    resources: dict[str, str]
+    usage: list[QuotaStanding]
 
 
 class WhoAmI(BaseModel):

@@ -29,7 +29,8 @@ from sessions_app.services.transitions import (
     fact,
     sessions_change,
 )
-from sessions_app.states import RetryState, Status
+from sessions_app.services.usage import Move, usage_note
+from sessions_app.states import Phase, RetryState, Status
 
 MANUAL = "manual"
 """The counter of retries that a person asked for; it has no limit."""
@@ -85,6 +86,12 @@ def children_create(
     pairs = list(zip(retries, children, strict=True))
     _insert_specs(pairs)
     _insert_children(pairs, now)
+    # Counted, not refused: the chain was admitted once.
+    usage_note(
+        Move(child.id, child.project_id, None, Phase.WAITING)
+        for retry, child in pairs
+        if retry.parent.limited
+    )
     decisions_dispatched(
         [
             (retry.parent.id, child.id, retry.by, _dumped(retry.resources))

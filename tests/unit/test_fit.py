@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fit import ANOTHER_NODE, Misfit, Room, amounts, total
+from retry.resources import amounts, total
+from scheduler.fit import ANOTHER_NODE, Misfit, Room
 
 NODES = [
     {"allocatable": {"cpu": "2", "memory": "4Gi"}},
