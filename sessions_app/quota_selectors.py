@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from django.db.models import Q
+
 from sessions_app.models import ProjectUsage, Session
 from sessions_app.quotas import Held, running, spelled
 from sessions_app.services.retry_config import ConfigScope
@@ -21,15 +23,12 @@ class QuotaStanding(NamedTuple):
 def quotas_standing(scope: ConfigScope) -> list[QuotaStanding]:
     """The quotas that hold in a scope, its own first: of a project also those of its domain."""
     project, domain = scope.project, scope.domain
-    rows = ProjectUsage.objects.filter(limit__isnull=False)
-    if project is None:
-        found = [*rows.filter(domain=domain).order_by("name")]
-    else:
-        found = [
-            *rows.filter(project=project).order_by("name"),
-            *rows.filter(domain=project.domain_id).order_by("name"),
-        ]
-    return [_standing(row, scope) for row in found]
+    holds = (
+        Q(domain=domain) if project is None else Q(project=project) | Q(domain=project.domain_id)
+    )
+    rows = ProjectUsage.objects.filter(holds, limit__isnull=False).order_by("project", "name")
+    # Nulls come last, and so do those of a domain.
+    return [_standing(row, scope) for row in rows]
 
 
 def _standing(row: ProjectUsage, scope: ConfigScope) -> QuotaStanding:
