@@ -348,27 +348,19 @@ class Usage(NamedTuple):
     used: Decimal
 
 
-def usage_read(project_ids: Collection[int] | None, *, waiting: bool, live: bool) -> list[Usage]:
+def usage_read(
+    project_ids: Collection[int] | None, *, waiting: bool, live: bool, lock: bool = False
+) -> list[Usage]:
     """The counters that hold in projects (None: in all), of what waits and of what is live.
 
-    Where there are none, none will count until this transaction ends.
+    Where there are none, none will count until this transaction ends. With `lock` it has them.
     """
-    return _usage(_USAGE, project_ids, waiting=waiting, live=live)
-
-
-def usage_lock(project_ids: Collection[int], *, waiting: bool, live: bool) -> list[Usage]:
-    """Lock the counters that `usage_read` finds, and read what they have come to."""
-    return _usage(
-        _USAGE + "FOR NO KEY UPDATE OF u", sorted(set(project_ids)), waiting=waiting, live=live
-    )
-
-
-def _usage(
-    query: str, project_ids: Collection[int] | None, *, waiting: bool, live: bool
-) -> list[Usage]:
-    projects = None if project_ids is None else array(project_ids)
+    projects = None if project_ids is None else array(sorted(set(project_ids)))
     with connection.cursor() as cursor:
-        cursor.execute(query, {"projects": projects, "waiting": waiting, "live": live})
+        cursor.execute(
+            _USAGE + ("FOR NO KEY UPDATE OF u" if lock else ""),
+            {"projects": projects, "waiting": waiting, "live": live},
+        )
         return [Usage._make(row) for row in cursor.fetchall()]
 
 

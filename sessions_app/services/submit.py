@@ -15,13 +15,14 @@ from retry.merge import Layer, MergedBounds, merge, violations
 from retry.policy import InlinePolicy, dump_set
 from sessions_app import wakeups
 from sessions_app.bulk import array, json_array
-from sessions_app.errors import Conflict, DomainError, InvalidInput, QuotaExceeded
+from sessions_app.errors import Conflict, DomainError, InvalidInput
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Queue, Session
-from sessions_app.quotas import PENDING, SESSIONS, WAITING, Held, Quotas, running, spelled
+from sessions_app.quotas import Quotas
 from sessions_app.retry_layers import policy_layers
 from sessions_app.retry_scopes import retry_scopes
+from sessions_app.services.admission import Applicant, admission_refusals
 from sessions_app.services.children import submitted_facts
 from sessions_app.services.policy_names import Asked, chains_policies
 from sessions_app.services.transitions import EventRow, events_append
@@ -185,8 +186,12 @@ def _insert_within_quotas(roots: _Roots, *, now: datetime) -> tuple[_Roots, set[
         except UsageFull:
             continue
     # So busy that the room was never free for as long as an insert takes.
-    crowded = [_crowded(root) if root.project_id in limited else root for root in roots]
-    return crowded, _insert(_accepted(crowded), set(), now=now)
+    busy = Conflict("too many are submitted to this project at once; try again")
+    rest = [
+        root.refused(busy) if isinstance(root, _Root) and root.project_id in limited else root
+        for root in roots
+    ]
+    return rest, _insert(_accepted(rest), set(), now=now)
 
 
 def _accepted(roots: _Roots) -> list[_Root]:
@@ -194,37 +199,18 @@ def _accepted(roots: _Roots) -> list[_Root]:
 
 
 def _let_in(roots: _Roots, quotas: Quotas) -> _Roots:
-    """The same, with a refusal in place of those without room; what exists needs none."""
-    seen = set(_known([r for r in _accepted(roots) if r.placed.submission.creation_id]))
-    return [_checked(root, quotas, seen) if isinstance(root, _Root) else root for root in roots]
+    """The same, with a refusal in place of those without room."""
+    accepted = _accepted(roots)
+    known = _known([root for root in accepted if root.placed.submission.creation_id])
+    applicants = [
+        Applicant(r.project_id, r.creation_id, r.placed.submission.spec) for r in accepted
+    ]
+    refusals = iter(admission_refusals(applicants, quotas, known))
+    return [_unless(next(refusals), root) if isinstance(root, _Root) else root for root in roots]
 
 
-def _checked(root: _Root, quotas: Quotas, seen: set[tuple[int, str]]) -> _Root | _Refused:
-    key = (root.project_id, root.creation_id)
-    if key in seen:
-        return root
-    spec = root.placed.submission.spec
-    live = running(spec["resources"], spec["cluster_size"])
-    # Quotas on what is live are waited for, unless there is nothing to wait for.
-    del live[SESSIONS]
-    held = quotas.held(root.project_id, WAITING) or quotas.never(root.project_id, live)
-    if held is not None:
-        return root.refused(_exceeded(held))
-    seen.add(key)
-    quotas.take(root.project_id, WAITING)
-    return root
-
-
-def _exceeded(held: Held) -> QuotaExceeded:
-    amounts = {name: spelled(held.name, getattr(held, name)) for name in ("used", "limit")}
-    field = {} if held.name == PENDING else {held.name: [f"is more than {amounts['limit']}"]}
-    return QuotaExceeded(f"{held}", errors=field, scope=held.scope, name=held.name, **amounts)
-
-
-def _crowded(root: _Root | _Refused) -> _Root | _Refused:
-    if isinstance(root, _Refused):
-        return root
-    return root.refused(Conflict("too many are submitted to this project at once; try again"))
+def _unless(refusal: DomainError | None, root: _Root) -> _Root | _Refused:
+    return root if refusal is None else root.refused(refusal)
 
 
 class _Freezer:

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.bulk import array, columns
-from sessions_app.locks import Usage, usage_lock, usage_read
+from sessions_app.locks import Usage, usage_read
 from sessions_app.quotas import (
     PENDING,
     RESOURCES,
@@ -66,7 +66,7 @@ def quotas_lock(project_ids: Collection[int]) -> Quotas:
 
     For who has yet to choose what is let in. It locks all that `usage_note` will move.
     """
-    rows = usage_lock(project_ids, waiting=True, live=True)
+    rows = usage_read(project_ids, waiting=True, live=True, lock=True)
     return _quotas(row for row in rows if row.name != PENDING)
 
 
@@ -84,7 +84,8 @@ def _count(moves: list[Move]) -> None:
     """Move the counters of these sessions' projects; raises `UsageFull`."""
     waiting = [each for each in moves if Phase.WAITING in {each.before, each.after}]
     live = [each for each in moves if Phase.LIVE in {each.before, each.after}]
-    rows = usage_lock({each.project_id for each in moves}, waiting=bool(waiting), live=bool(live))
+    projects = {each.project_id for each in moves}
+    rows = usage_read(projects, waiting=bool(waiting), live=bool(live), lock=True)
     taken: dict[tuple[int, str], Decimal] = defaultdict(Decimal)
     for move in waiting:
         taken[move.project_id, PENDING] += 1 if move.after is Phase.WAITING else -1
