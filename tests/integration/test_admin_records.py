@@ -452,6 +452,7 @@ def test_junk_in_any_field_of_any_form_is_never_an_error_of_ours(client: Client)
         kind = model._meta.label_lower.replace(".", "_")
         names = [field.name for field in model._meta.get_fields() if hasattr(field, "attname")]
         names += ["password1", "password2", "mode", "do", "action", "confirmed"]
+        names += ["quota_sessions", "quota_pending_sessions", "quota_resources"]
         pages = [url(kind, "add")]
         pages += [url(kind, "change", found[kind].pk)] if found[kind] else []
         for address, filling in product(pages, fillings):

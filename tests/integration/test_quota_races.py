@@ -19,23 +19,13 @@ from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.quotas import usage_rebuild
 from sessions_app.services.submit import Placed, sessions_submit
 from tests.agent import Agent, agent
-from tests.factories import policy, project, quotas, submit, user
+from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import check_all
 from tests.racing import PATIENCE, race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TIMES = 10
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def owner() -> User:
-    return user(superuser=True)
 
 
 @pytest.fixture
@@ -155,6 +145,20 @@ def test_executors_that_lease_at_once_stay_within(at: Project, owner: User) -> N
             if held := list(player.tokens)[:2]:
                 player.start(*held)
                 player.succeed(*held)
+    assert check_all() == []
+
+
+def test_the_last_places_of_a_domain_are_leased_once(at: Project, owner: User) -> None:
+    """Each executor finds its own project's sessions, and room for them, before either commits."""
+    other = project(domain=at.domain.name)
+    quotas(at.domain, sessions=3)
+    for _ in range(3):
+        submit(at, owner=owner)
+        submit(other, owner=owner)
+    first, second = (Agent(executor(projects=(each,))) for each in (at, other))
+    assert waited(second.lease, while_open=lambda: first.lease(limits={"max_sessions": 2}))
+    assert (len(first.tokens), len(second.tokens)) == (2, 1)
+    assert used("sessions") == 3
     assert check_all() == []
 
 

@@ -21,22 +21,12 @@ from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, sessions_submit
 from tests import factories
 from tests.agent import Agent, Api, agent, failed, running
-from tests.factories import named_policy, policy, project, quotas, settle, submit, user
+from tests.factories import named_policy, policy, project, quotas, settle, submit
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
 
 NODE = {"name": "n1", "allocatable": {"cpu": "64", "memory": "64Gi", "gpu": "8"}}
-
-
-@pytest.fixture
-def at() -> Project:
-    return project("work")
-
-
-@pytest.fixture
-def owner() -> User:
-    return user(superuser=True)
 
 
 @pytest.fixture

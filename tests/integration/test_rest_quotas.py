@@ -7,14 +7,9 @@ import pytest
 from sessions_app.models import AuditEntry, Project, ProjectUsage
 from tests import factories
 from tests.agent import Api, agent, running
-from tests.factories import project, quotas, submit, user
+from tests.factories import quotas, submit, user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project("work", domain="acme")
 
 
 @pytest.fixture
