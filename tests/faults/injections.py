@@ -5,11 +5,9 @@ from collections.abc import Callable
 from random import Random
 from threading import Thread
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 from amqp.exceptions import AMQPError
-from celery import Celery
 from kombu.exceptions import OperationalError
 from reprise_client import RepriseError
 
@@ -41,7 +39,8 @@ _CUT = """
 class Injector:
     """Begins and ends faults. What takes long is done by a thread, which `end` gives back.
 
-    `poisons` are the ids of the poison tasks that the broker has confirmed and still has.
+    `poisons` are the ids of the poison tasks that the broker took into a queue, and that no wipe
+    took from it.
     """
 
     def __init__(self, plant: Plant):
@@ -113,19 +112,7 @@ class Injector:
             connection.execute(statement)
 
     def _poison(self, _fault: Fault, _random: Random) -> None:
-        task_id = str(uuid4())
-        with Celery(broker=self._plant.broker.url, set_as_current=False) as app:
-            app.conf.broker_transport_options = {"confirm_publish": True}
-            app.send_task(
-                poison.NAME,
-                task_id=task_id,
-                exchange="reprise",
-                exchange_type="topic",
-                routing_key="maintenance",
-                retry=False,
-                ignore_result=True,
-            )
-        self.poisons.append(task_id)
+        self.poisons.append(poison.send(self._plant.broker.url))
 
     def _pause(self) -> None:
         # In a thread of its own: what it needs may be down until another fault ends.

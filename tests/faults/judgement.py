@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,13 +164,22 @@ def streams_tell_all(connection: "psycopg.Connection[Any]", seen: Sequence[int])
         yield f"{len(missing)} events were never told: {missing[:5]}"
 
 
-def poison_is_parked(
-    connection: "psycopg.Connection[Any]", poisons: Sequence[str]
-) -> Iterator[str]:
-    """Each poison task that no wipe of the broker took is shown to operators."""
+def parked_of(connection: "psycopg.Connection[Any]") -> set[str]:
+    """The tasks that are shown to operators."""
     rows = connection.execute("SELECT task_id FROM reprise_parkedtask").fetchall()
-    for missing in sorted(set(poisons) - {row[0] for row in rows}):
-        yield f"poison task {missing} is not parked"
+    return {row[0] for row in rows}
+
+
+def poison_is_parked(
+    parked: Collection[str], poisons: Iterable[str], found: Mapping[str, str]
+) -> Iterator[str]:
+    """Each poison task that no wipe of the broker took is shown to operators.
+
+    `found` says in which queue of the broker a task still stands.
+    """
+    for missing in sorted(set(poisons) - set(parked)):
+        where = f"in {found[missing]}" if missing in found else "in none of the broker's queues"
+        yield f"poison task {missing} is not parked: it is {where}"
 
 
 _UNFINISHED = """

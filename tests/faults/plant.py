@@ -32,8 +32,9 @@ TIMES = {
     "REPRISE_ACCEPTANCE_TIMEOUT": "4",
     "REPRISE_UNCONFIRMED_AFTER": "6",
     "REPRISE_EXECUTOR_STALE_AFTER": "4",
+    "REPRISE_WORKER_STUCK_AFTER": "20",
 }
-"""Seconds: leases that end within a test."""
+"""Seconds: leases that end within a test, and workers that hang."""
 REPORT_TROUBLE = 0.04
 OUTPUT_BYTES = 300
 SCRIPT = {

@@ -13,6 +13,7 @@ from tests.faults.judgement import (
     nothing_runs_twice,
     one_run_of_a_chain,
     output_is_whole,
+    poison_is_parked,
     truth_of,
 )
 from tests.faults.plan import KINDS, plan
@@ -79,6 +80,13 @@ def test_an_exit_code_of_another_lease() -> None:
 def test_output_that_is_lost_or_doubled() -> None:
     for size in (0, 2 * SIZE):
         assert complaints([ROOT, CHILD._replace(log_size=size)], RUNS) == {"output"}
+
+
+def test_poison_that_nobody_is_shown() -> None:
+    assert list(poison_is_parked({"p", "q"}, ["p"], {})) == []
+    (lost, stuck) = poison_is_parked({"p"}, ["p", "q", "r"], {"r": "maintenance"})
+    assert lost == "poison task q is not parked: it is in none of the broker's queues"
+    assert stuck == "poison task r is not parked: it is in maintenance"
 
 
 def test_a_run_without_an_end_ended_with_its_agent(tmp_path: Path) -> None:
