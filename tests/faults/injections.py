@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 from threading import Event, Thread
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import psycopg
 from amqp.exceptions import AMQPError
 from kombu.exceptions import OperationalError
-from reprise_client import ApiError, RepriseError
+from reprise_client import ApiError, Client, RepriseError
 
 from tests.faults import poison
 from tests.faults.load import JOB_SET
@@ -17,10 +18,14 @@ from tests.faults.plan import Fault
 from tests.faults.plant import Plant
 
 CLOCK_OFF = 300.0
-LIMITS = {"retries_per_minute": 4, "queue_retries_per_minute": 3}
+LIMITS = {"retries_per_minute": 20, "queue_retries_per_minute": 15}
 """Far fewer than there are, so that most wait for their slots."""
-MANY = 12
-LONGEST_WAIT = 90.0
+MANY, BY_HAND = 40, 20
+MOST = 1000
+"""Sessions in a call in bulk."""
+WAITING = {"job_set": JOB_SET, "retry_state": "scheduled"}
+LONGEST_WAIT = 60.0
+"""Seconds that people wait for a slot once the limits are lifted."""
 SLOW = ("broker", "switch")
 """Parts whose mending takes time."""
 NOT_NOW = (psycopg.Error, OperationalError, AMQPError, RepriseError, OSError)
@@ -42,6 +47,7 @@ _CUT = """
 _PACED = """
     SELECT session_id::text FROM sessions_app_retrydecision
     WHERE state = 'scheduled' AND paced AND due_at > now() + make_interval(secs => %s)
+    ORDER BY due_at
 """
 
 
@@ -127,38 +133,52 @@ class Injector:
         self.poisons.append(poison.send(self._plant.broker.url))
 
     def hasten(self, patience: float = 2.0) -> None:
-        """Bring forward by hand what waits for longer, in seconds, for a slot under the limits."""
+        """Bring forward by hand what waits for longer, in seconds, for a slot under the limits; of
+        many cancel the newest."""
         try:
             with self._plant.connect() as connection, self._plant.client() as client:
-                for (session,) in connection.execute(_PACED, [patience]).fetchall():
+                waiting = connection.execute(_PACED, [patience]).fetchall()
+                for (session,) in waiting[:BY_HAND]:
                     with suppress(ApiError):  # somebody else did
                         client.retry(session)
+                if over := waiting[BY_HAND : BY_HAND + MOST]:
+                    client.sessions_cancel_bulk(WAITING, limit=len(over))
         except NOT_NOW:
             return
 
     def _switch(self, **changes: Any) -> None:
         # In a thread of its own: what it needs may be down until another fault ends.
         self._enough = Event()
-        self._switching = Thread(target=self._set, args=(changes, self._enough), daemon=True)
+        change = partial(self._persist, partial(_change, **changes), self._enough)
+        self._switching = Thread(target=change, daemon=True)
         self._switching.start()
 
     def _switch_back(self, **changes: Any) -> None:
         self._enough.set()
         if self._switching is not None:
             self._switching.join()
-        self._set(changes, Event())
+        self._persist(partial(_change, **changes), Event())
 
     def _limit_no_more(self) -> None:
-        with suppress(RepriseError), self._plant.client() as client:
-            # So many at once that most have to wait, whatever else goes on.
-            client.sessions_retry_bulk({"job_set": JOB_SET, "status": "ERROR"}, limit=MANY)
+        if self._switching is not None:
+            self._switching.join()  # until the limits hold
+        self._persist(_retry_many, Event())
         self._switch_back(**dict.fromkeys(LIMITS))
         self.hasten(LONGEST_WAIT)
 
-    def _set(self, changes: dict[str, Any], enough: Event) -> None:
+    def _persist(self, call: Callable[[Client], Any], enough: Event) -> None:
         while True:
             with suppress(RepriseError), self._plant.client() as client:
-                client.retry_settings_update(**changes)
+                call(client)
                 return
             if enough.wait(1.0):
                 return
+
+
+def _change(client: Client, **changes: Any) -> None:
+    client.retry_settings_update(**changes)
+
+
+def _retry_many(client: Client) -> None:
+    """So many at once that most have to wait, whatever else goes on."""
+    client.sessions_retry_bulk({"job_set": JOB_SET, "status": "ERROR"}, limit=MANY)

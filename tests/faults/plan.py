@@ -29,7 +29,7 @@ KINDS = {
     "log store full": Kind("log store", 1, 2, 6),
     "poison task": Kind("broker", 1, 0, 0),
     "retries paused": Kind("switch", 1, 1, 4),
-    "retries limited": Kind("switch", 1, 4, 10),
+    "retries limited": Kind("switch", 1, 2, 5),
 }
 LONG = 10.0
 """Seconds: longer than a lease lasts (`plant.LEASE_TTL` and its grace). A fault that is planned to
