@@ -225,6 +225,8 @@ REPRISE: dict[str, float] = {
     # An executor that was silent for this long gets no new leases.
     "executor_stale_after": 60.0,
     "log_cap_bytes": 16 * 1024 * 1024,
+    # Whoever follows events is asked this often whether they still may.
+    "stream_check_after": 60.0,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,
 }

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.errors import DomainError, InvalidInput, NotFound
+from sessions_app.event_log import job_set_exists
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
 
 COUNTED = 10_000
@@ -125,7 +126,35 @@ def session_events(session: Session) -> QuerySet[SessionEvent]:
     events = SessionEvent.objects.filter(session_id=session.pk).select_related("project__domain")
     if session.retry_policy.get("emit_retry_events") is False:
         events = events.exclude(type__startswith="session.retry_")
-    return events.order_by("id")
+    # The order of ids, too: who writes an event of a session holds the session's lock.
+    return events.order_by("seq")
+
+
+def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
+    """The keys of the projects that the actor may see, or of the one that is named."""
+    require_user(actor)
+    visible = actor.projects()
+    if address is not None:
+        domain, _, name = address.partition("/")
+        visible = visible.filter(domain__name=domain, name=name)
+    return list(visible.values_list("pk", flat=True))
+
+
+def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
+    """The project whose job set `name` is meant: named, the token's, or the default one.
+
+    Raises `NotFound` if there is no such job set that the actor may see, `InvalidInput` if no
+    project is meant.
+    """
+    try:
+        project = project_resolve(actor, address, Action.JOB_SET_READ)
+    except InvalidInput:
+        if address is None or "/" not in address:
+            raise
+        project = None
+    if project is None or not job_set_exists(project.pk, name):
+        raise NotFound(f"no job set {name} in project {address or 'of this token'}")
+    return project
 
 
 def decision_get(session: Session) -> RetryDecision:

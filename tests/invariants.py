@@ -243,29 +243,29 @@ def attempts_follow_each_other(records: Records) -> Iterator[str]:
 
 # As streams read; what this very transaction wrote is told, too.
 _TOLD = """
-    SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
-    WHERE (e.xid, e.id) > (%s::xid8, %s) AND (
-        e.xid < pg_snapshot_xmin(pg_current_snapshot())
+    SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
+    WHERE (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s) AND (
+        (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
         OR e.xid = pg_current_xact_id_if_assigned())
-    ORDER BY e.xid, e.id LIMIT 5000
+    ORDER BY e.epoch, e.xid, e.id LIMIT 5000
 """
 
 
 def streams_tell_all(records: Records) -> Iterator[str]:
-    """Whoever reads on by (transaction, id), page by page, gets every event once.
+    """Whoever reads on by (epoch, transaction, id), page by page, gets every event once.
 
     Not always those of one session by `seq`: a transaction that waited for another one's lock
     writes what came later under the smaller id.
     """
     told: Counter[int] = Counter()
-    place = ("0", 0)
+    place = (0, "0", 0)
     with connection.cursor() as cursor:
         while True:
             cursor.execute(_TOLD, place)
             rows = cursor.fetchall()
             if not rows:
                 break
-            told.update(row[1] for row in rows)
+            told.update(row[2] for row in rows)
             place = rows[-1]
     for events in records.events.values():
         for event in events:

@@ -3,8 +3,10 @@
 from typing import Any
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
+from sessions_app.cursors import Cursor
 from sessions_app.models.tenants import Project
 
 
@@ -30,8 +32,28 @@ class SessionEvent(models.Model):
     seq = models.IntegerField()
     type = models.CharField(max_length=40)
     time = models.DateTimeField()
+    epoch = models.BigIntegerField(db_default=RawSQL("reprise_epoch()", ()))
+    """Which life of the database: grows whenever it is set back to an earlier moment."""
     xid = TransactionIdField(db_default=RawSQL("pg_current_xact_id()", ()))
     data = models.JSONField(default=dict)
 
     class Meta:
         constraints = [models.UniqueConstraint("session_id", "seq", name="event_seq_unique")]
+        indexes = [
+            models.Index(fields=["xid"], name="event_xid"),
+            models.Index(
+                fields=["project", "job_set", "epoch", "xid", "id"],
+                condition=~Q(job_set=""),
+                name="event_job_set",
+            ),
+        ]
+
+    @property
+    def address(self) -> str:
+        """Of its project: `domain/name`."""
+        return self.project.address
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in the streams of job sets."""
+        return Cursor(self.epoch, int(self.xid), self.pk)
