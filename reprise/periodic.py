@@ -18,6 +18,7 @@ SWEEPS = {
         "maintenance",
     ),
     "collect parked tasks": ("reprise.tasks.collect_parked", 60, "maintenance"),
+    "archive and delete what is old": ("reprise.tasks.prune_ended", 60, "maintenance"),
     "metrics snapshot": ("reprise.tasks.count_events", 60, "maintenance"),
 }
 """Name -> task, seconds between runs, queue."""

@@ -14,6 +14,7 @@ from django.db import connection
 from scheduler.models import Lease
 from sessions_app.fold import DECISION_FACTS, FACTS, fold
 from sessions_app.models import RetryDecision, Session, SessionEvent, SessionSpec
+from sessions_app.models.events import ARCHIVED
 from sessions_app.services.transitions import fact
 from sessions_app.states import Phase, RetryState, Status, is_allowed
 
@@ -185,7 +186,7 @@ def resources_are_granted(records: Records) -> Iterator[str]:
             decision = records.decisions.get(before.pk)
             granted = decision.resources if decision else None
             shares = before.spec_id == after.spec_id
-            got = None if shares else records.resources[after.spec_id]
+            got = None if shares else records.resources.get(after.spec_id)
             if got != granted:
                 yield f"{root_id} attempt {after.retry_count} got {got}, granted was {granted}"
 
@@ -241,6 +242,27 @@ def attempts_follow_each_other(records: Records) -> Iterator[str]:
                 )
 
 
+def archived_chains_are_whole(records: Records) -> Iterator[str]:
+    """A session is a row, or its log ends with what is needed to make it again; so is its chain."""
+    for session_id, events in records.events.items():
+        last, is_row = events[-1], session_id in records.sessions
+        if is_row == (last.type == ARCHIVED):
+            yield f"{session_id} is {'archived and' if is_row else 'neither archived nor'} a row"
+        if is_row or last.type != ARCHIVED:
+            continue
+        chain = [UUID(each) for each in last.data["archive"]["chain"]]
+        whole = [each for each in chain if each in records.events]
+        if session_id not in chain or chain[0] != last.root_id or whole != chain:
+            yield f"{session_id} was archived with the chain {chain}"
+
+
+def specifications_are_used(records: Records) -> Iterator[str]:
+    """Every session has its specification, and every specification has a session."""
+    used = {session.spec_id for session in records.sessions.values()}
+    for spec_id in used ^ records.resources.keys():
+        yield f"specification {spec_id} is {'missing' if spec_id in used else 'of no session'}"
+
+
 # As streams read; what this very transaction wrote is told, too.
 _TOLD = """
     SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
@@ -288,5 +310,7 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     leases_fit,
     leases_follow_each_other,
     attempts_follow_each_other,
+    archived_chains_are_whole,
+    specifications_are_used,
     streams_tell_all,
 )

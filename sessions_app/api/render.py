@@ -12,6 +12,7 @@ from retry.merge import bounded
 from retry.policy import InlinePolicy
 from sessions_app.event_log import LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.models.events import ARCHIVED
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
@@ -210,5 +211,6 @@ def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
         "job_set": event.job_set,
         "attempt": event.attempt,
         "time": event.time,
-        "data": event.data,
+        # What the archive needs is the whole session, which is told where sessions are.
+        "data": {} if event.type == ARCHIVED else event.data,
     }

@@ -9,6 +9,9 @@ from django.db.models.expressions import RawSQL
 from sessions_app.cursors import Cursor
 from sessions_app.models.tenants import Project
 
+ARCHIVED = "session.archived"
+"""The last event of a session whose row has gone: it holds what the others do not tell."""
+
 
 class TransactionIdField(models.Field):  # type: ignore[type-arg]  # not generic at run time
     """PostgreSQL's `xid8`: the id of the writing transaction, which orders what readers may see."""
@@ -45,6 +48,9 @@ class SessionEvent(models.Model):
                 fields=["project", "job_set", "epoch", "xid", "id"],
                 condition=~Q(job_set=""),
                 name="event_job_set",
+            ),
+            models.Index(
+                fields=["time"], condition=Q(type=ARCHIVED, attempt=0), name="event_archived"
             ),
         ]
 

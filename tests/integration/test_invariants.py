@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from scheduler.models import Lease
-from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.models import RetryDecision, Session, SessionEvent, SessionSpec
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from tests import invariants
@@ -197,6 +197,19 @@ def write_in_the_future(records: dict[str, Session]) -> None:
         )
 
 
+def lose_a_row(records: dict[str, Session]) -> None:
+    decisions(records["waiting"]).delete()
+    sessions(records["waiting"])._raw_delete("default")
+
+
+def keep_a_row(records: dict[str, Session]) -> None:
+    events(records["child"]).filter(type="session.running").update(type="session.archived")
+
+
+def lose_a_specification(records: dict[str, Session]) -> None:
+    SessionSpec.objects.filter(pk=records["waiting"].spec_id)._raw_delete("default")
+
+
 BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     lose_a_fact: invariants.log_folds_to_row,
     change_a_decision: invariants.log_folds_to_row,
@@ -226,6 +239,9 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     give_a_token_twice: invariants.leases_follow_each_other,
     lease_what_is_leased: invariants.leases_follow_each_other,
     begin_before_the_end: invariants.attempts_follow_each_other,
+    lose_a_row: invariants.archived_chains_are_whole,
+    keep_a_row: invariants.archived_chains_are_whole,
+    lose_a_specification: invariants.specifications_are_used,
     write_in_the_future: invariants.streams_tell_all,
 }
 
