@@ -22,6 +22,7 @@ from reprise.server_sent import TailEvent, told_by_cursor, told_by_id
 from reprise.streams import InThread, Message, Opened, Reader, Receive, Send, query_of
 from reprise.tail import Key, Subscription, Tail
 from sessions_app.api.rest.job_sets import PROJECT_HEADER
+from sessions_app.archive import archived_session
 from sessions_app.cursors import START, parse_cursor
 from sessions_app.event_log import LoggedEvent, job_set_events
 from sessions_app.models import Project, Session, SessionEvent
@@ -84,7 +85,7 @@ class SessionFeed:
     def read(self) -> Slice:
         """Over when no event can come by itself: the session has ended and no retry waits."""
         wanted = Session.objects.only("id", "retry_policy", "retry_state", "finished_at")
-        session = wanted.filter(pk=self.key).first()
+        session = wanted.filter(pk=self.key).first() or archived_session(self.key)
         over = session is None or (
             session.finished_at is not None and session.retry_state not in WAITING_RETRY
         )
