@@ -6,6 +6,7 @@ from reprise.broker import in_memory
 from reprise.celery import app
 from reprise.metrics import events_count
 from reprise.parking import BATCH, parked_collect
+from reprise.retention import prune
 
 
 @shared_task(name="reprise.tasks.collect_parked", ignore_result=True)
@@ -24,3 +25,9 @@ def collect_parked() -> int:
 def count_events() -> int:
     """Count what the log has grown by, for `/metrics`; how many events."""
     return events_count()
+
+
+@shared_task(name="reprise.tasks.prune_ended", ignore_result=True)
+def prune_ended() -> tuple[int, int]:
+    """Archive chains that ended long ago and delete events; how many sessions and events."""
+    return prune()

@@ -176,7 +176,9 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
         "cancellable": not over
         and found.root.cancel_requested_at is None
         and _may(actor, Action.SESSION_CANCEL, found),
-        "retryable": failed and _may(actor, Action.SESSION_RETRY, found),
+        "retryable": failed
+        and found.archived_chain is None
+        and _may(actor, Action.SESSION_RETRY, found),
         "now": timezone.now(),
     }
 

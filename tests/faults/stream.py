@@ -12,10 +12,10 @@ PAGE = 2000
 EVERY = 0.5
 # As the stream of a job set reads it: never past a transaction that is still open.
 _NEXT = """
-    SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
-    WHERE e.job_set = %s AND (e.xid, e.id) > (%s::xid8, %s)
-        AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY e.xid, e.id LIMIT %s
+    SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
+    WHERE e.job_set = %s AND (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s)
+        AND (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY e.epoch, e.xid, e.id LIMIT %s
 """
 
 
@@ -25,7 +25,7 @@ class StreamReader(threading.Thread):
     def __init__(self, plant: Plant):
         super().__init__(name="stream", daemon=True)
         self._plant = plant
-        self._cursor = ("0", 0)
+        self._cursor = (0, "0", 0)
         self._finished = threading.Event()
         self.seen: list[int] = []
 
@@ -42,9 +42,9 @@ class StreamReader(threading.Thread):
                 while self._read(connection):
                     pass
 
-    def _read(self, connection: "psycopg.Connection[tuple[str, int]]") -> bool:
+    def _read(self, connection: "psycopg.Connection[tuple[int, str, int]]") -> bool:
         rows = connection.execute(_NEXT, [JOB_SET, *self._cursor, PAGE]).fetchall()
-        self.seen += [row[1] for row in rows]
+        self.seen += [row[2] for row in rows]
         if rows:
-            self._cursor = (rows[-1][0], rows[-1][1])
+            self._cursor = rows[-1]
         return len(rows) == PAGE

@@ -1,0 +1,37 @@
+"""Events say in which life of the database they were written: see `reprise/restored.py`."""
+
+import django.db.models.expressions
+from django.db import migrations, models
+
+# A constant while the database lives, so that planning a statement is all that it costs; a restore
+# replaces it. STABLE and not IMMUTABLE: a plan that was made before must not go on with the old one.
+EPOCH = """
+CREATE FUNCTION reprise_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT 0::bigint $$;
+"""
+# In two steps: a column with a constant default is added without writing any row anew.
+COLUMN = """
+ALTER TABLE sessions_app_sessionevent ADD COLUMN epoch bigint DEFAULT 0 NOT NULL;
+ALTER TABLE sessions_app_sessionevent ALTER COLUMN epoch SET DEFAULT reprise_epoch();
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("sessions_app", "0006_quotas")]
+
+    operations = [
+        migrations.RunSQL(EPOCH, "DROP FUNCTION reprise_epoch();"),
+        migrations.RunSQL(
+            COLUMN,
+            "ALTER TABLE sessions_app_sessionevent DROP COLUMN epoch;",
+            state_operations=[
+                migrations.AddField(
+                    model_name="sessionevent",
+                    name="epoch",
+                    field=models.BigIntegerField(
+                        db_default=django.db.models.expressions.RawSQL("reprise_epoch()", ())
+                    ),
+                ),
+            ],
+        ),
+    ]
