@@ -152,7 +152,7 @@ def wants_events(scope: Message) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class Serving:
     """What streams need of the front: the application behind it, its threads and its tail."""
 
     wsgi: Any
@@ -160,7 +160,7 @@ class Front:
     tail: Tail
 
 
-async def stream_events(scope: Message, receive: Receive, send: Send, front: Front) -> None:
+async def stream_events(scope: Message, receive: Receive, send: Send, serving: Serving) -> None:
     """Events after `Last-Event-ID` or `?after=`, and those to come.
 
     Ends when none can come, when the server stops, when the database does not answer, or when its
@@ -168,13 +168,13 @@ async def stream_events(scope: Message, receive: Receive, send: Send, front: Fro
     """
     after = _resume_point(scope)
     opened = Opened(send, _event_stream)
-    await front.wsgi(_as_json(scope, after), receive, opened.send)
+    await serving.wsgi(_as_json(scope, after), receive, opened.send)
     if not opened.continues:
         return
     reader = Reader(receive, send)
     try:
-        feed = await front.in_thread(_feed, scope, after, opened.headers)
-        await _Stream(scope, feed, reader, front).run()
+        feed = await serving.in_thread(_feed, scope, after, opened.headers)
+        await _Stream(scope, feed, reader, serving).run()
     except DatabaseError as error:
         logger.info("a stream of events ends, its reader will come again: %s", error)
     await reader.end()
@@ -183,11 +183,11 @@ async def stream_events(scope: Message, receive: Receive, send: Send, front: Fro
 class _Stream:
     """One reader: from the table to the tail, and back to the table when it fell behind."""
 
-    def __init__(self, scope: Message, feed: Feed, reader: Reader, front: Front):
+    def __init__(self, scope: Message, feed: Feed, reader: Reader, serving: Serving):
         self._scope = scope
         self._feed = feed
         self._reader = reader
-        self._front = front
+        self._serving = serving
         self._now = asyncio.get_running_loop().time
         self._ping_at = self._now() + PING_SECONDS
         self._check_at = self._now() + settings.REPRISE["stream_check_after"]
@@ -199,7 +199,7 @@ class _Stream:
         await self._reader.send(HELLO)
         try:
             while await self._goes_on():
-                read = await self._front.in_thread(self._feed.read)
+                read = await self._serving.in_thread(self._feed.read)
                 await self._send(read.text)
                 if read.over and not read.more:
                     return
@@ -215,7 +215,7 @@ class _Stream:
     async def _subscribe(self) -> None:
         """Take a place at the tail; the table is read once more from then on."""
         self._leave()
-        place = self._place = self._front.tail.subscribe(self._feed.key)
+        place = self._place = self._serving.tail.subscribe(self._feed.key)
         self._reader.when_gone(place.news.set)
         while not (place.joined or place.lapsed) and await self._goes_on():
             await self._wait(place)
@@ -242,20 +242,20 @@ class _Stream:
             self._ping_at = self._now() + PING_SECONDS
 
     async def _goes_on(self) -> bool:
-        if self._front.tail.closing or self._reader.gone or self._refused:
+        if self._serving.tail.closing or self._reader.gone or self._refused:
             return False
         if self._now() < self._check_at:
             return True
         self._check_at = self._now() + settings.REPRISE["stream_check_after"]
         answer = _Status()
-        await self._front.wsgi(_as_json(self._scope, ""), _nothing, answer.send)
+        await self._serving.wsgi(_as_json(self._scope, ""), _nothing, answer.send)
         # Whoever cannot be asked at present has not said no.
         self._refused = answer.status in {401, 403, 404}
         return not self._refused
 
     def _leave(self) -> None:
         if self._place is not None:
-            self._front.tail.unsubscribe(self._place)
+            self._serving.tail.unsubscribe(self._place)
 
 
 def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:

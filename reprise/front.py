@@ -61,8 +61,8 @@ class Front:
         elif method == "GET" and wants_log(scope):
             await send_log(scope, receive, send, *stays)
         elif method == "GET" and event_streams.wants_events(scope):
-            front = event_streams.Front(self._wsgi, self._in_thread, self._tail)
-            await event_streams.stream_events(scope, receive, send, front)
+            serving = event_streams.Serving(self._wsgi, self._in_thread, self._tail)
+            await event_streams.stream_events(scope, receive, send, serving)
         else:
             await self._plain(scope, receive, send)
 

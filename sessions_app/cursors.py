@@ -31,5 +31,5 @@ def parse_cursor(text: str) -> Cursor:
     found = _WRITTEN.fullmatch(text)
     cursor = Cursor(*map(int, found.groups())) if found else None
     if cursor is None or max(cursor.epoch, cursor.id) >= _BIGINT or cursor.xid >= _XID8:
-        raise ValueError("must be the cursor of an event, such as 0-7351-88")
+        raise ValueError("must be the cursor of an event, such as 1893456000-7351-88")
     return cursor

@@ -5,9 +5,14 @@ from django.db import migrations, models
 
 # A constant while the database lives, so that planning a statement is all that it costs; a restore
 # replaces it. STABLE and not IMMUTABLE: a plan that was made before must not go on with the old one.
+# It begins with the time, as those after it do, and not with 0: the place of a reader of another
+# database, which had this address before, must not be ahead of everything that this one tells.
 EPOCH = """
-CREATE FUNCTION reprise_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$ SELECT 0::bigint $$;
+DO $migration$ BEGIN
+    EXECUTE format(
+        'CREATE FUNCTION reprise_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE '
+        'AS $$ SELECT %s::bigint $$', extract(epoch FROM clock_timestamp())::bigint);
+END $migration$;
 """
 # In two steps: a column with a constant default is added without writing any row anew.
 COLUMN = """
