@@ -169,7 +169,10 @@ def test_the_page_of_what_is_archived(work: Project) -> None:
     assert browser.login(username="ada", password=PASSWORD)
     page = browser.get(f"/sessions/{root.pk}/")
     assert page.status_code == 200
-    assert "train" in page.content.decode()
+    shown = page.content.decode()
+    assert "train" in shown
+    assert "its log has been deleted" in shown
+    assert "Cancel" not in shown
 
 
 @pytest.mark.usefixtures("at_once")
