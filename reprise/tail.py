@@ -150,7 +150,7 @@ class Tail:
         return [each for members in self._subscriptions.values() for each in members]
 
     async def _run(self) -> None:
-        """Look until nobody listens; a lost connection is made again and goes on where it was."""
+        """Look until nobody listens; a lost connection is made again."""
         while self._subscriptions:
             try:
                 connection = await Connection.connect(**lasting("reprise tail"), autocommit=True)
@@ -159,7 +159,18 @@ class Tail:
                     await self._follow(connection)
             except (psycopg.Error, OSError) as error:
                 logger.info("the connection that reads the log is lost: %s", error)
+                self._begin_anew()
                 await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _begin_anew(self) -> None:
+        """Send all readers back to the table, and forget how far the log has been told.
+
+        A server that crashed gives the numbers of transactions that left no trace out again: what
+        was the end of the log may lie behind them. Events, where readers go on, left theirs.
+        """
+        self._place = None
+        for subscription in self._all():
+            subscription.lapse()
 
     async def _follow(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
