@@ -224,6 +224,10 @@ REPRISE: dict[str, float] = {
     "unconfirmed_after": 600.0,
     # An executor that was silent for this long gets no new leases.
     "executor_stale_after": 60.0,
+    # A queue's current priority goes half of the way to its cost in this time.
+    "priority_half_time": 300.0,
+    # What retries may have of what their queue holds, while fresh sessions wait there.
+    "retry_share": 0.5,
     "log_cap_bytes": 16 * 1024 * 1024,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,

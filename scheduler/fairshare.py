@@ -210,7 +210,7 @@ class Division:
     first: earliest eligible virtual deadline first (Stoica and Abdel-Wahab, 1995).
 
     `place` books room for one session of a line and says why not if there is none; there is none
-    in the rest of the round then for sessions that ask for the same.
+    in the rest of the round then for the others of the line.
     """
 
     def __init__(
@@ -225,7 +225,6 @@ class Division:
         self._place = place
         self._slots = slots
         self._retry_share = retry_share
-        self._nowhere: dict[int, str] = {}
         self._water = _Water(claimants)
         self._later = [(each.priority, each.factor, each.queue, each) for each in claimants]
         heapify(self._later)
@@ -280,9 +279,4 @@ class Division:
             short = limit.exceeded_by(line.amounts)
             if short is not None:
                 return f"{limit.name}: {short}"
-        if line.key not in self._nowhere:
-            why = self._place(line)
-            if not why:
-                return ""
-            self._nowhere[line.key] = why
-        return self._nowhere[line.key]
+        return self._place(line)

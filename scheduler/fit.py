@@ -125,6 +125,21 @@ class Room:
         ask = _ask(wanted)
         return None if self._fits(ask, avoid) else self._reason(ask, avoid)
 
+    def place(self, ask: Ask, avoid: str = "") -> bool:
+        """Book room for a session if it fits; whether it did."""
+        if not self._nodes:
+            return self._fits(ask, avoid)
+        whole = ask.whole
+        if any(whole[name] > self._free.get(name, _NONE) for name in ask.counted):
+            return False
+        spots = self._spots(ask, avoid)
+        if spots is None:
+            return False
+        self._take_pool(whole)
+        for node, pods in spots:
+            node.take(ask.amounts, pods)
+        return True
+
     def take(self, wanted: Amounts | Ask, avoid: str = "", node: str = "") -> None:
         """Book what was granted: where it fits first, or on the `node` on which it is known to be;
         of all nodes together, if it fits on none."""
@@ -142,7 +157,8 @@ class Room:
 
     def _fits(self, ask: Ask, avoid: str) -> bool:
         if not self._nodes:
-            return not ask.counted and ask.rules.any_node
+            # An executor that names no nodes runs what asks for nothing.
+            return ask.rules.any_node and not any(ask.amounts[name] for name in ask.counted)
         whole = ask.whole
         if any(whole[name] > self._free.get(name, _NONE) for name in ask.counted):
             return False

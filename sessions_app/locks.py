@@ -28,6 +28,14 @@ class AdvisoryLock(IntEnum):
     POLICY_NAME = 0x5245_0003
     """With the hash of the name that a policy is made under, wherever that is."""
     RETRY_SLOTS = 0x5245_0004
+    QUEUE_USAGE = 0x5245_0005
+
+
+def try_lock(lock: AdvisoryLock) -> bool:
+    """Take a lock until the transaction ends, unless somebody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
+        return bool(cursor.fetchone()[0])
 
 
 def lock_slots() -> None:
@@ -201,50 +209,63 @@ def claim_resumable(limit: int) -> list[UUID]:
         return [row[0] for row in cursor.fetchall()]
 
 
-_CLAIM_WAITING = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s
+# Each line by its own probe of the index, so that it does not matter how many wait behind.
+_CLAIM_LINES = f"""
+    SELECT w.number, {_COLUMNS}
+    FROM unnest(%(queues)s::bigint[], %(keys)s::bigint[], %(counts)s::int[])
+        WITH ORDINALITY AS w(queue_id, key, count, number)
+    CROSS JOIN LATERAL (
+        SELECT l.* FROM sessions_app_session l
+        WHERE l.phase = 'waiting' AND l.queue_id = w.queue_id AND l.scheduling_key = w.key
+        ORDER BY l.priority DESC, l.root_submitted_at, l.id LIMIT w.count
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) s
     JOIN sessions_app_session r ON r.id = s.root_id
-    JOIN sessions_app_queue q ON q.id = s.queue_id
-    WHERE s.phase = 'waiting' AND NOT q.cordoned
-        AND (s.not_before IS NULL OR s.not_before <= %(now)s)
-        AND (%(projects)s::bigint[] IS NULL OR s.project_id = ANY(%(projects)s::bigint[]))
-        AND NOT (s.avoid_executors ? %(executor)s::text AND EXISTS (
-            SELECT FROM unnest(%(others)s::text[], %(serving)s::bigint[]) AS o(name, project_id)
-            WHERE (o.project_id IS NULL OR o.project_id = s.project_id)
-                AND NOT s.avoid_executors ? o.name))
-        AND s.id <> ALL(%(passed)s::uuid[])
-    ORDER BY s.priority DESC, s.root_submitted_at, s.id LIMIT %(limit)s
-    FOR NO KEY UPDATE OF s SKIP LOCKED
+    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
 """  # noqa: S608  # as above
 
 
-def claim_waiting(
-    *,
-    now: datetime,
-    projects: list[int] | None,
-    executor: str,
-    others: Sequence[tuple[str, int | None]],
-    passed: Sequence[UUID],
-    limit: int,
-) -> list[LockedSession]:
-    """Lock the first `limit` waiting sessions, most important first.
+def claim_lines(wanted: Sequence[tuple[int, int, int]]) -> list[list[LockedSession]]:
+    """Lock the first waiting sessions of lines: of each (queue, scheduling key, how many).
 
-    `projects` None means all. A session that avoids `executor` is left to one of the `others`, each
-    with a project that it serves (None: all), if there is one that it does not avoid. `passed` are
-    sessions that were looked at before.
+    Those of each line in its order; fewer if there are no more that nobody else has locked.
     """
-    wanted = {
-        "now": now,
-        "projects": projects,
-        "executor": executor,
-        "others": array(name for name, _ in others),
-        "serving": array(project for _, project in others),
-        "passed": array(passed),
-        "limit": limit,
-    }
+    found: list[list[LockedSession]] = [[] for _ in wanted]
+    queues, keys, counts = columns(wanted)
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_WAITING, wanted)
-        return [_locked(row) for row in cursor.fetchall()]
+        cursor.execute(_CLAIM_LINES, {"queues": queues, "keys": keys, "counts": counts})
+        for number, *row in cursor.fetchall():
+            found[number - 1].append(_locked(tuple(row)))
+    return found
+
+
+_CLAIM_WITHOUT_KEY = """
+    SELECT id FROM sessions_app_session
+    WHERE phase = 'waiting' AND scheduling_key IS NULL
+    ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_without_key(limit: int) -> list[UUID]:
+    """Lock up to `limit` waiting sessions that have no scheduling key yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_QUEUES = """
+    SELECT id FROM sessions_app_queue WHERE id = ANY(%s::bigint[])
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_queues(queue_ids: Collection[int]) -> set[int]:
+    """Lock queues whose limits are about to be looked at; without those that somebody else has."""
+    if not queue_ids:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_QUEUES, [array(sorted(queue_ids))])
+        return {row[0] for row in cursor.fetchall()}
 
 
 def lock_policy_name(name: str) -> None:

@@ -1,0 +1,199 @@
+"""Which waiting sessions an executor gets: fair among queues, in order, and where there is room."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from retry.quantity import parse
+from scheduler.fairshare import Claimant, Division, Grant, Limit, Line, cost
+from scheduler.fit import Amounts, Room
+from scheduler.models import Executor
+from scheduler.services.holdings import Held, room_beside
+from scheduler.services.lines import (
+    ONE,
+    SESSIONS,
+    BusyQueue,
+    Reading,
+    Wish,
+    busy_queues,
+    heads_read,
+    wishes_of,
+)
+from scheduler.services.reach import Reach
+from scheduler.services.site import Site
+from scheduler.services.usage import Standing, amounts_used, queues_standing
+from sessions_app.locks import LockedSession, claim_lines, claim_queues
+from sessions_app.services.scheduling_keys import scheduling_keys_assign
+
+PASSES = 3
+"""So often what others were quicker to take is made up for."""
+MOST_HEADS = 20_000
+"""Of all lines together that are read at first; it is never less than two of each."""
+
+
+class _Share(NamedTuple):
+    """What a queue holds of this executor, as shares of the pool."""
+
+    all: float
+    by_retries: float
+
+
+class Allocation:
+    """The sessions that one round gives to an executor, locked; `slots` of them at most.
+
+    What waits where is read without locks and divided; then exactly so many of each line are
+    locked. What somebody else has locked is skipped and the next in line taken, so that rounds of
+    several executors do not wait for each other.
+    """
+
+    def __init__(self, executor: Executor, held: Sequence[Held], slots: int, now: datetime):
+        self._executor = executor
+        self._held = held
+        self._slots = slots
+        self._now = now
+        self._reach = Reach(executor, now)
+        self._queues: Sequence[BusyQueue] = ()
+        self._wishes: Mapping[int, Wish] = {}
+        self._given: Counter[tuple[int, int]] = Counter()
+        """Sessions that the round has locked, by queue and scheduling key."""
+        self.sessions: list[LockedSession] = []
+        self.avoided: dict[UUID, str] = {}
+        """The nodes that some of them are kept from."""
+        self.left_waiting = 0
+        """Lines that wait for room here, or for somebody else."""
+
+    def run(self) -> None:
+        """Lock the sessions."""
+        scheduling_keys_assign()
+        projects = list(self._executor.projects.values_list("pk", flat=True)) or None
+        self._queues = busy_queues(projects)
+        self._wishes = wishes_of(self._queues)
+        for _ in range(PASSES if self._queues else 0):
+            site = Site(self._executor, self._room(), self._reach)
+            grants = self._divide(site)
+            if not grants or self._claim(site, grants) == len(grants):
+                return
+
+    def _room(self) -> Room:
+        room = room_beside(self._executor.nodes, self._held)
+        for (_, key), count in self._given.items():
+            for _ in range(count):
+                room.take(self._wishes[key].ask)
+        return room
+
+    @cached_property
+    def _standing(self) -> Standing:
+        own = {**Room(self._executor.nodes, ()).whole, SESSIONS: ONE * self._executor.max_sessions}
+        return queues_standing(own, self._now)
+
+    @cached_property
+    def _shares(self) -> Mapping[int, _Share]:
+        shares: dict[int, _Share] = defaultdict(lambda: _Share(0.0, 0.0))
+        for each in self._held:
+            size = cost(each.taken, self._standing.pool)
+            before = shares[each.queue_id]
+            by_retries = before.by_retries + (size if each.retry else 0.0)
+            shares[each.queue_id] = _Share(before.all + size, by_retries)
+        return shares
+
+    def _divide(self, site: Site) -> list[Grant]:
+        """Who would get what, if nobody else took anything."""
+        lines = {queue.id: self._lines(site, queue) for queue in self._queues}
+        ready = [queue for queue in self._queues if lines[queue.id]]
+        limits = self._limits(ready)
+        claimants = [
+            self._claimant(queue, lines[queue.id], limits[queue.id])
+            for queue in ready
+            if queue.id in limits
+        ]
+        division = Division(
+            claimants,
+            place=site.book,
+            slots=self._slots - len(self.sessions),
+            retry_share=settings.REPRISE["retry_share"],
+        )
+        self._read_and_divide(division, claimants)
+        self.left_waiting = site.left_waiting + len(ready) - len(claimants)
+        return division.grants
+
+    def _lines(self, site: Site, queue: BusyQueue) -> list[Line]:
+        """The lines of a queue from which this executor could take now."""
+        wishes = [(key, self._wishes[key]) for key in queue.keys if key in self._wishes]
+        pool = self._standing.pool
+        found = [site.line(queue, key, wish, pool) for key, wish in wishes]
+        return [line for line in found if line is not None]
+
+    def _claimant(
+        self, queue: BusyQueue, lines: Sequence[Line], limits: Sequence[Limit]
+    ) -> Claimant:
+        mine = [(line, self._given[queue.id, line.key]) for line in lines]
+        share = self._shares[queue.id]
+        return Claimant(
+            queue.id,
+            queue.factor,
+            self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
+            lines,
+            limits,
+            held=share.all + sum(line.size * count for line, count in mine),
+            held_by_retries=share.by_retries
+            + sum(line.size * count for line, count in mine if line.retry),
+        )
+
+    def _limits(self, queues: Iterable[BusyQueue]) -> dict[int, list[Limit]]:
+        """What the queues may still take, by queue; without those whose limits another round is
+        about to use up.
+
+        The queue stays locked until what was granted is written, so that no two rounds give the
+        same rest away.
+        """
+        limits: dict[int, list[Limit]] = {q.id: [] for q in queues if not q.resource_limits}
+        limited = {q.id: q for q in queues if q.resource_limits}
+        locked = claim_queues(limited)
+        used = amounts_used(queues=locked) if locked else {}
+        for queue_id in locked:
+            left = _left(limited[queue_id], used.get(queue_id, {}))
+            for (given_to, key), count in self._given.items():
+                if given_to == queue_id:
+                    for name, value in self._wishes[key].taken.items():
+                        if name in left:
+                            left[name] -= value * count
+            limits[queue_id] = [Limit("limit of the queue", left)]
+        return limits
+
+    def _read_and_divide(self, division: Division, claimants: Sequence[Claimant]) -> None:
+        """Divide, and read lines on where that is needed: each time four times as far."""
+        queue_of = {line: each.queue for each in claimants for line in each.lines}
+        if not queue_of:
+            return
+        fair = 2 * self._slots // len(claimants) + 2
+        count = max(min(self._slots, fair, MOST_HEADS // len(queue_of)), 2)
+        read: Counter[Line] = Counter()
+        while unread := division.go_on():
+            heads_read([Reading(queue_of[line], line, read[line], count) for line in unread])
+            read.update(dict.fromkeys(unread, count))
+            count = min(4 * count, self._slots)
+
+    def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
+        """Lock so many of each line as were granted; how many could be."""
+        counts = Counter((grant.claimant.queue, grant.line) for grant in grants)
+        claimed = claim_lines([(q, line.key, count) for (q, line), count in counts.items()])
+        found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
+        for claimant, line in grants:
+            session = next(found[line], None)
+            if session is None:
+                continue
+            self.sessions.append(session)
+            self._given[claimant.queue, line.key] += 1
+            if node := site.node_avoided(line):
+                self.avoided[session.id] = node
+        return sum(len(each) for each in claimed)
+
+
+def _left(queue: BusyQueue, used: Amounts) -> Amounts:
+    limits = {name: parse(value) for name, value in queue.resource_limits.items()}
+    return {name: value - used.get(name, value * 0) for name, value in limits.items()}
