@@ -217,6 +217,7 @@ _CLAIM_LINES = f"""
     CROSS JOIN LATERAL (
         SELECT l.* FROM sessions_app_session l
         WHERE l.phase = 'waiting' AND l.queue_id = w.queue_id AND l.scheduling_key = w.key
+            AND l.id <> ALL(%(passed)s::uuid[])
         ORDER BY l.priority DESC, l.root_submitted_at, l.id LIMIT w.count
         FOR NO KEY UPDATE SKIP LOCKED
     ) s
@@ -225,15 +226,21 @@ _CLAIM_LINES = f"""
 """  # noqa: S608  # as above
 
 
-def claim_lines(wanted: Sequence[tuple[int, int, int]]) -> list[list[LockedSession]]:
+def claim_lines(
+    wanted: Sequence[tuple[int, int, int]], *, passed: Sequence[UUID]
+) -> list[list[LockedSession]]:
     """Lock the first waiting sessions of lines: of each (queue, scheduling key, how many).
 
     Those of each line in its order; fewer if there are no more that nobody else has locked.
+    `passed` are sessions that the caller has locked before.
     """
     found: list[list[LockedSession]] = [[] for _ in wanted]
     queues, keys, counts = columns(wanted)
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_LINES, {"queues": queues, "keys": keys, "counts": counts})
+        cursor.execute(
+            _CLAIM_LINES,
+            {"queues": queues, "keys": keys, "counts": counts, "passed": array(passed)},
+        )
         for number, *row in cursor.fetchall():
             found[number - 1].append(_locked(tuple(row)))
     return found

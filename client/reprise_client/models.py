@@ -350,6 +350,16 @@ class FailureCategory(Answer):
     updated_at: datetime | None = None
 
 
+class QueueUsage(Answer):
+    """What a queue holds, and its priorities; a share is of the whole pool."""
+
+    used: dict[str, str] = Field(default_factory=dict)
+    share: float = 0.0
+    current_priority: float = 0.0
+    effective_priority: float = 0.0
+    computed_at: datetime | None = None
+
+
 class Queue(Answer):
     """A queue of a project (`domain/name`); a lower factor is more important."""
 
@@ -357,10 +367,12 @@ class Queue(Answer):
     name: str
     is_default: bool = False
     priority_factor: float = 1.0
+    resource_limits: dict[str, str] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
     cordoned: bool = False
     cordon_reason: str = ""
     created_at: datetime | None = None
+    usage: QueueUsage | None = None
 
     @property
     def address(self) -> str:

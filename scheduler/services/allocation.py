@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -156,13 +156,11 @@ class Allocation:
         locked = claim_queues(limited)
         used = amounts_used(queues=locked) if locked else {}
         for queue_id in locked:
-            left = _left(limited[queue_id], used.get(queue_id, {}))
+            limit = queue_limit(limited[queue_id].resource_limits, used.get(queue_id, {}))
             for (given_to, key), count in self._given.items():
-                if given_to == queue_id:
-                    for name, value in self._wishes[key].taken.items():
-                        if name in left:
-                            left[name] -= value * count
-            limits[queue_id] = [Limit("limit of the queue", left)]
+                for _ in range(count if given_to == queue_id else 0):
+                    limit.take(self._wishes[key].taken)
+            limits[queue_id] = [limit]
         return limits
 
     def _read_and_divide(self, division: Division, claimants: Sequence[Claimant]) -> None:
@@ -172,7 +170,8 @@ class Allocation:
             return
         fair = 2 * self._slots // len(claimants) + 2
         count = max(min(self._slots, fair, MOST_HEADS // len(queue_of)), 2)
-        read: Counter[Line] = Counter()
+        # The first ones of a line are those that an earlier pass has locked.
+        read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         while unread := division.go_on():
             heads_read([Reading(queue_of[line], line, read[line], count) for line in unread])
             read.update(dict.fromkeys(unread, count))
@@ -181,7 +180,10 @@ class Allocation:
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
         """Lock so many of each line as were granted; how many could be."""
         counts = Counter((grant.claimant.queue, grant.line) for grant in grants)
-        claimed = claim_lines([(q, line.key, count) for (q, line), count in counts.items()])
+        claimed = claim_lines(
+            [(queue, line.key, count) for (queue, line), count in counts.items()],
+            passed=[session.id for session in self.sessions],
+        )
         found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
         for claimant, line in grants:
             session = next(found[line], None)
@@ -194,6 +196,10 @@ class Allocation:
         return sum(len(each) for each in claimed)
 
 
-def _left(queue: BusyQueue, used: Amounts) -> Amounts:
-    limits = {name: parse(value) for name, value in queue.resource_limits.items()}
-    return {name: value - used.get(name, value * 0) for name, value in limits.items()}
+def queue_limit(resource_limits: Mapping[str, Any], used: Amounts) -> Limit:
+    """What the limits of a queue leave beside what it uses."""
+    limits = {name: parse(value) for name, value in resource_limits.items()}
+    return Limit(
+        "limit of the queue",
+        {name: value - used.get(name, value * 0) for name, value in limits.items()},
+    )

@@ -7,15 +7,17 @@ from django.db import connection
 
 from scheduler.fit import Amounts, Ask, Room
 from scheduler.services.lines import ONE, SESSIONS, amounts_of
+from sessions_app.bulk import array
 
 # Those of whom it is known where they run come first: the others are given what is left.
 _HELD = """
-    SELECT s.queue_id, s.retry_count > 0, s.node, c.resources::text, c.cluster_size, count(*)
+    SELECT l.executor_id, s.queue_id, s.retry_count > 0, s.node, c.resources::text,
+        c.cluster_size, count(*)
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    WHERE l.executor_id = %s AND s.fencing_token = l.fencing_token AND s.phase = 'live'
-    GROUP BY 1, 2, 3, 4, 5
-    ORDER BY 3 DESC, 1, 2, 4, 5
+    WHERE l.executor_id = ANY(%s::bigint[]) AND s.fencing_token = l.fencing_token AND s.phase = 'live'
+    GROUP BY 1, 2, 3, 4, 5, 6
+    ORDER BY 1, 4 DESC, 2, 3, 5, 6
 """
 
 
@@ -41,11 +43,14 @@ class Held(NamedTuple):
         return {**taken, SESSIONS: ONE * self.leases}
 
 
-def leases_held(executor_id: int) -> list[Held]:
-    """What the leases of an executor that count hold."""
+def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
+    """What the leases of executors that count hold, by executor."""
+    held: dict[int, list[Held]] = {each: [] for each in executor_ids}
     with connection.cursor() as cursor:
-        cursor.execute(_HELD, [executor_id])
-        return [Held._make(row) for row in cursor.fetchall()]
+        cursor.execute(_HELD, [array(executor_ids)])
+        for executor_id, *row in cursor.fetchall():
+            held[executor_id].append(Held._make(row))
+    return held
 
 
 def room_beside(nodes: Sequence[Mapping[str, Any]], held: Sequence[Held]) -> Room:

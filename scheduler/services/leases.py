@@ -40,7 +40,7 @@ def lease_round(name: str, incarnation: int) -> LeaseRound:
         executor = lock_executor(name)
         if executor is None or executor.incarnation != incarnation or executor.cordoned:
             return LeaseRound([], 0)
-        held = leases_held(executor.pk)
+        held = leases_held(executor.pk)[executor.pk]
         free_slots = executor.max_sessions - sum(each.leases for each in held)
         if free_slots <= 0:
             return LeaseRound([], 0)

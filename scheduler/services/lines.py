@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection
 
@@ -177,6 +178,32 @@ def amounts_of(resources: str) -> Amounts:
 @lru_cache(maxsize=1024)
 def _rules(pod_spec: str) -> NodeRules:
     return node_rules(json.loads(pod_spec))
+
+
+_WISH = """
+    SELECT c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
+        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
+    WHERE s.id = %s
+"""
+
+
+def wish_of(session_id: UUID) -> Wish | None:
+    """What one session asks for; None if it is gone."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WISH, [session_id])
+        row = cursor.fetchone()
+    return None if row is None else _wish(row)
+
+
+def queue_keys(queue_id: int) -> list[int]:
+    """The keys of the lines of one queue, as many as a round would look at."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _KEYS, {"queues": array([queue_id]), "first": _LOWEST, "most": LINES_OF_A_QUEUE[1]}
+        )
+        return [key for _, key in cursor.fetchall()]
 
 
 _HEADS = """

@@ -15,6 +15,7 @@ from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
 from sessions_app.states import RetryState
+from sessions_app.why_pending import why_pending_json
 
 _WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 
@@ -55,6 +56,7 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
+        "why_pending": why_pending_json(session),
     }
 
 

@@ -53,6 +53,7 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
             "project": "acme/work",
             "name": "night",
             "priority_factor": 2,
+            "resource_limits": {"cpu": "10", "sessions": 5},
             "retry_policies": ["two", "one", "two"],
         },
     )
@@ -65,9 +66,11 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
         "name": "night",
         "is_default": False,
         "priority_factor": 2.0,
+        "resource_limits": {"cpu": "10", "sessions": "5"},
         "retry_policies": ["two", "one"],
         "cordoned": False,
         "cordon_reason": "",
+        "usage": None,
     }
     assert api.read(f"{PATH}?project=acme/work")["results"][1]["name"] == "night"
 
@@ -92,6 +95,11 @@ def test_a_name_is_given_once(api: Api) -> None:
         ("priority_factor", True),
         ("priority_factor", 1e300),
         ("is_default", "yes"),
+        ("resource_limits", {"cpu": "many"}),
+        ("resource_limits", {"cpu": -1}),
+        ("resource_limits", {"cpu": None}),
+        ("resource_limits", ["cpu"]),
+        ("resource_limits", {f"r{n}": 1 for n in range(33)}),
         ("retry_policies", ["missing"]),
         ("retry_policies", "missing"),
         ("retry_policies", ["a"] * 17),
