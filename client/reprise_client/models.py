@@ -117,6 +117,14 @@ class RetryState(Answer):
     budgets: list[Budget] = Field(default_factory=list)
 
 
+class WhyPending(Answer):
+    """What holds a session that waits; `ahead` counts those of its queue that go before it."""
+
+    reason: str = ""
+    message: str = ""
+    ahead: int = 0
+
+
 class Session(Answer):
     """One attempt. In lists the fields of the spec (image, command, ...) have their defaults."""
 
@@ -152,6 +160,8 @@ class Session(Answer):
     failure_category: str | None = None
     status_message: str | None = None
     cancel_requested_at: datetime | None = None
+    why_pending: WhyPending | None = None
+    """Of one that waits, and that was asked for by itself."""
     parent_session_id: str | None = None
     root_session_id: str | None = None
     retry_count: int = 0

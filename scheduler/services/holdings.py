@@ -15,7 +15,8 @@ _HELD = """
         c.cluster_size, count(*)
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    WHERE l.executor_id = ANY(%s::bigint[]) AND s.fencing_token = l.fencing_token AND s.phase = 'live'
+    WHERE l.executor_id = ANY(%s::bigint[])
+        AND s.fencing_token = l.fencing_token AND s.phase = 'live'
     GROUP BY 1, 2, 3, 4, 5, 6
     ORDER BY 1, 4 DESC, 2, 3, 5, 6
 """

@@ -37,8 +37,9 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     ]
 
 
-def session_json(session: Session) -> dict[str, Any]:
-    """One session with all that is known of it."""
+def session_json(session: Session, *, explained: bool = False) -> dict[str, Any]:
+    """One session with all that is known of it; with `explained` also why it waits, if it does,
+    which takes a few more queries."""
     (body,) = sessions_json([session])
     spec = session.spec
     return {
@@ -56,7 +57,7 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
-        "why_pending": why_pending_json(session),
+        "why_pending": why_pending_json(session) if explained else None,
     }
 
 

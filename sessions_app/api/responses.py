@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from sessions_app.why_pending import Reason
+
 
 class Budget(BaseModel):
     """What a chain has spent of one budget; no limit is null."""
@@ -64,6 +66,15 @@ class SessionSummary(BaseModel):
     retry_state: RetryState
 
 
+class WhyPending(BaseModel):
+    """What holds a session that waits: in a word, and in words for people."""
+
+    reason: Reason
+    message: str
+    ahead: int
+    """Sessions of its queue that go before it; counted up to 1,000."""
+
+
 class Session(SessionSummary):
     """A session with all that is known of it."""
 
@@ -80,6 +91,8 @@ class Session(SessionSummary):
     scheduling_timeout: float | None
     termination_grace_period: float
     cancel_requested_at: datetime | None
+    why_pending: WhyPending | None
+    """Only in the answer to a GET, and only of a session that waits."""
 
 
 class SessionPage(BaseModel):

@@ -83,7 +83,8 @@ class SessionView(RestView):
     @extend_schema(operation_id="sessions_get", responses=responses.Session)
     def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
         """One session, its place in the chain, and what comes next."""
-        return Response(session_json(session_get(self.actor, session_id, self.required_action)))
+        found = session_get(self.actor, session_id, self.required_action)
+        return Response(session_json(found, explained=True))
 
 
 class AttemptsView(RestView):
