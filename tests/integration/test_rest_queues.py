@@ -1,12 +1,15 @@
 """Queues over REST: made, changed, closed and deleted."""
 
+from datetime import datetime
 from functools import partial
 from threading import Barrier
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
+from scheduler.models import QueueUsage
 from sessions_app.errors import Conflict
 from sessions_app.models import AuditEntry, Project, Queue, Session
 from sessions_app.models.tenants import Role
@@ -73,6 +76,32 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
         "usage": None,
     }
     assert api.read(f"{PATH}?project=acme/work")["results"][1]["name"] == "night"
+
+
+def test_what_a_queue_holds_is_shown(api: Api, at: Project) -> None:
+    made = factories.queue(at, "busy", priority_factor=4)
+    now = timezone.now()
+    QueueUsage.objects.create(
+        queue=made, used={"cpu": "20"}, cost=0.25, current_priority=0.5, computed_at=now
+    )
+    usage = api.read(f"{PATH}acme/work/busy/")["usage"]
+    assert datetime.fromisoformat(usage.pop("computed_at")) == now
+    assert usage == {
+        "used": {"cpu": "20"},
+        "share": 0.25,
+        "current_priority": 0.5,
+        "effective_priority": 2.0,
+    }
+    assert [each["usage"] is None for each in api.read(PATH)["results"]] == [True, False]
+
+
+def test_limits_are_changed_and_taken_away(api: Api) -> None:
+    make(api)
+    limits = {"cpu": "5", "nvidia.com/gpu": "1"}
+    assert api.call("PATCH", NIGHT, {"resource_limits": limits}).json()["resource_limits"] == limits
+    kept = api.call("PATCH", NIGHT, {"priority_factor": 4}).json()
+    assert kept["resource_limits"] == limits
+    assert api.call("PUT", NIGHT, {}).json()["resource_limits"] == {}
 
 
 def test_a_name_is_given_once(api: Api) -> None:
