@@ -35,6 +35,8 @@ class WhyPending:
 
 
 MOST_AHEAD = 1_000
+WORTH_SAYING = 5.0
+"""Seconds: most sessions are leased sooner, and whoever submits is not kept waiting for this."""
 _explain: list[Callable[[Session], WhyPending]] = []
 
 
@@ -44,8 +46,8 @@ def explain_with(explain: Callable[[Session], WhyPending]) -> None:
 
 
 def why_pending(session: Session) -> WhyPending | None:
-    """What holds a session; None if it does not wait."""
-    if session.phase != Phase.WAITING or not _explain:
+    """What holds a session; None if it does not wait, or has only begun to."""
+    if session.phase != Phase.WAITING or session.age < WORTH_SAYING or not _explain:
         return None
     return _explain[0](session)
 

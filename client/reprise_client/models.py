@@ -161,7 +161,7 @@ class Session(Answer):
     status_message: str | None = None
     cancel_requested_at: datetime | None = None
     why_pending: WhyPending | None = None
-    """Of one that waits, and that was asked for by itself."""
+    """Of one that has waited for some seconds, and that was asked for by itself."""
     parent_session_id: str | None = None
     root_session_id: str | None = None
     retry_count: int = 0

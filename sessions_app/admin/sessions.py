@@ -300,7 +300,7 @@ def _page(found: Session) -> dict[str, Any]:
     over = tip.phase == Phase.FINAL and tip.retry_state not in {"scheduled", "held"}
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
     return {
-        "session": session_json(found, explained=True),
+        "session": session_json(found),
         "attempts": [_attempt(attempt) | {"granted": granted.get(attempt.pk)} for attempt in chain],
         "children": [a for a in chain if a.parent_id == found.pk],
         **(decision_context(found, decision) if decision else {"decision": None}),

@@ -37,9 +37,8 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     ]
 
 
-def session_json(session: Session, *, explained: bool = False) -> dict[str, Any]:
-    """One session with all that is known of it; with `explained` also why it waits, if it does,
-    which takes a few more queries."""
+def session_json(session: Session) -> dict[str, Any]:
+    """One session with all that is known of it."""
     (body,) = sessions_json([session])
     spec = session.spec
     return {
@@ -57,7 +56,7 @@ def session_json(session: Session, *, explained: bool = False) -> dict[str, Any]
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
-        "why_pending": why_pending_json(session) if explained else None,
+        "why_pending": why_pending_json(session),
     }
 
 

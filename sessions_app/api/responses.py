@@ -92,7 +92,7 @@ class Session(SessionSummary):
     termination_grace_period: float
     cancel_requested_at: datetime | None
     why_pending: WhyPending | None
-    """Only in the answer to a GET, and only of a session that waits."""
+    """Of a session that has waited for some seconds."""
 
 
 class SessionPage(BaseModel):

@@ -161,7 +161,7 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
     over = _is_over(tip)
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
     return {
-        "session": session_json(found, explained=True),
+        "session": session_json(found),
         "attempts": [
             {**attempt_json(attempt), "granted": granted.get(attempt.pk)} for attempt in chain
         ],

@@ -1,8 +1,10 @@
 """A session that waits says what holds it, on every door."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from sessions_app.models import Project, Session
 from tests.agent import Agent, Api, admin, agent
@@ -30,6 +32,7 @@ def alive(name: str, cpu: str = "4", **more: Any) -> Agent:
 
 
 def why(api: Api, session: Session) -> dict[str, Any]:
+    Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
     told: dict[str, Any] = api.read(f"sessions/{session.pk}/")["why_pending"]
     return told
 
@@ -106,8 +109,9 @@ def test_only_what_waits_is_explained(at: Project, api: Api) -> None:
     session = submit(at)
     played.lease()
     assert why(api, session) is None
-    answer = api.post("sessions/", {"project": at.address, "command": ["true"]})
-    assert answer.json()["why_pending"] is None
+    new = api.post("sessions/", {"project": at.address, "command": ["true"]}).json()
+    assert new["why_pending"] is None
+    assert api.read(f"sessions/{new['id']}/") == new
 
 
 def test_the_page_says_it(at: Project, client: Any) -> None:
@@ -115,6 +119,8 @@ def test_the_page_says_it(at: Project, client: Any) -> None:
 
     client.force_login(user(superuser=True))
     session = submit(at)
+    assert "Why it waits" not in client.get(f"/sessions/{session.pk}/").content.decode()
+    Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
     page = client.get(f"/sessions/{session.pk}/").content.decode()
     assert "Why it waits: no executor that serves its project is there and open." in page
     page = client.get(f"/admin/sessions_app/session/{session.pk}/change/").content.decode()

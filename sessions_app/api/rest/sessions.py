@@ -83,8 +83,7 @@ class SessionView(RestView):
     @extend_schema(operation_id="sessions_get", responses=responses.Session)
     def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
         """One session, its place in the chain, and what comes next."""
-        found = session_get(self.actor, session_id, self.required_action)
-        return Response(session_json(found, explained=True))
+        return Response(session_json(session_get(self.actor, session_id, self.required_action)))
 
 
 class AttemptsView(RestView):
