@@ -8,8 +8,8 @@ RUN_DIR ?= var/data
 PORT ?= 8000
 SEED ?= 1
 SECONDS ?= 60
-# Most of the slow tests wait for processes, so that a few more of them than cores go well.
-TESTFLAGS ?= --numprocesses 3 --dist loadgroup
+# Most of the slow tests wait for processes, so that some more of them than cores go well.
+TESTFLAGS ?= --numprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo run backup restore test lint types imports check-generated schema bench faults ci clean

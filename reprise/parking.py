@@ -6,7 +6,7 @@ see in the admin, send again or discard.
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -50,6 +50,10 @@ class Death:
     queue: str
     reason: str
     at: datetime
+
+
+class NoQueue(Exception):
+    """A task cannot be sent again: the broker would take it and lose it."""
 
 
 def parked_collect(broker: Connection, limit: int = BATCH) -> int:
@@ -135,13 +139,33 @@ def parked_send(ids: Sequence[int], *, broker: Connection, by: str) -> int:
     """Send parked tasks again to the queues they came from; how many.
 
     The broker has confirmed each before its row says so: a crash between, or somebody else at the
-    same time, sends it twice, which every task bears.
+    same time, sends it twice, which every task bears. Raises `NoQueue` for the first one that no
+    queue takes; those before it are sent.
     """
     rows = list(ParkedTask.objects.filter(pk__in=ids, state=ParkedState.PARKED).order_by("pk"))
-    with broker.Producer(auto_declare=False) as producer:
+    returned: list[str] = []
+    sent: list[ParkedTask] = []
+    # The broker confirms what no queue takes, too, once it has given it back.
+    with broker.Producer(auto_declare=False, on_return=_into(returned)) as producer:
         for row in rows:
             _send(producer, row)
-    return _handled(rows, ParkedState.SENT, by)
+            if returned:
+                break
+            sent.append(row)
+    moved = _handled(sent, ParkedState.SENT, by)
+    if returned:
+        raise NoQueue(
+            f"RabbitMQ has no queue {returned[0]!r}. A worker declares it when it connects, or "
+            "'manage.py declare_queues' does"
+        )
+    return moved
+
+
+def _into(keys: list[str]) -> Callable[..., None]:
+    def returned(_error: Exception, _exchange: str, routing_key: str, _message: Message) -> None:
+        keys.append(routing_key)
+
+    return returned
 
 
 def parked_discard(ids: Sequence[int], *, by: str) -> int:
@@ -160,8 +184,10 @@ def _send(producer: Any, row: ParkedTask) -> None:
         content_encoding=message["content_encoding"],
         correlation_id=message["correlation_id"] or str(uuid4()),
         exchange=EXCHANGE,
-        routing_key=row.queue or KINDS[-1],
+        # A version before may have had other queues; every worker knows every task.
+        routing_key=row.queue if row.queue in KINDS else KINDS[-1],
         delivery_mode=2,
+        mandatory=True,
         confirm_timeout=10.0,
     )
 

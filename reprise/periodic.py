@@ -19,6 +19,7 @@ SWEEPS = {
         "maintenance",
     ),
     "collect parked tasks": ("reprise.tasks.collect_parked", 60, "maintenance"),
+    "count usage of quotas": ("sessions_app.tasks.rebuild_usage", 86_400, "maintenance"),
     "metrics snapshot": ("reprise.tasks.count_events", 60, "maintenance"),
 }
 """Name -> task, seconds between runs, queue."""

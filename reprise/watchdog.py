@@ -18,6 +18,7 @@ from celery import Celery, bootsteps, signals
 from celery.concurrency.prefork import TaskPool
 from celery.worker.consumer import Consumer
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,18 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
 
 
 class PromptConsumer(Consumer):
-    """Celery's consumer, back at work a few seconds after its broker."""
+    """Celery's consumer, back at work a few seconds after its broker, however it went away.
+
+    Without Celery's talk among workers: nothing here needs what it tells, and a broker that goes
+    away just then would end the worker.
+    """
+
+    connection_errors: tuple[type[BaseException], ...]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "without_mingle": True, "without_gossip": True})
+        # As kombu calls a broken connection in some of its calls.
+        self.connection_errors = (*self.connection_errors, OperationalError)
 
     def ensure_connected(self, conn: Any) -> Any:
         """As Celery's, which has no setting for the pauses."""

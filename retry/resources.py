@@ -4,10 +4,14 @@ Both are in one of two forms: plain amounts by resource, each what the session g
 most; or `requests` and `limits`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
+from retry.quantity import parse
+
 GROUPS = ("requests", "limits")
+Amounts = dict[str, Decimal]
 
 
 def merged_resources(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,3 +38,23 @@ def _groups(resources: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     if _grouped(resources):
         return {group: resources.get(group) or {} for group in GROUPS}
     return dict.fromkeys(GROUPS, resources)
+
+
+def amounts(resources: Mapping[str, Any]) -> Amounts:
+    """What a session asks for: `requests` over `limits`, or the plain form."""
+    flat: dict[str, Any] = {}
+    if "limits" in resources or "requests" in resources:
+        flat |= resources.get("limits") or {}
+        flat |= resources.get("requests") or {}
+    else:
+        flat |= resources
+    return {name: parse(value) for name, value in flat.items()}
+
+
+def total(parts: Iterable[Amounts]) -> Amounts:
+    """The sum of amounts by resource."""
+    summed: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            summed[name] = summed.get(name, Decimal(0)) + value
+    return summed

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 from uuid import UUID
 
-from scheduler.fit import Amounts
+from retry.resources import Amounts
 
 FLOOR = 1e-6
 """The lowest current priority: a queue that ran nothing for ages is not better than this."""

@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from retry.quantity import parse
+from retry.resources import Amounts, total
 from scheduler.node_rules import ANY_NODE, NodeRules
 
-Amounts = dict[str, Decimal]
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
 ONE_NODE = "one node with all of it"
@@ -48,26 +48,6 @@ class Ask:
     def whole(self) -> Amounts:
         """What all pods take together."""
         return {name: value * self.pods for name, value in self.amounts.items()}
-
-
-def amounts(resources: Mapping[str, Any]) -> Amounts:
-    """What a session asks for: `requests` over `limits`, or the plain form."""
-    flat: dict[str, Any] = {}
-    if "limits" in resources or "requests" in resources:
-        flat |= resources.get("limits") or {}
-        flat |= resources.get("requests") or {}
-    else:
-        flat |= resources
-    return {name: parse(value) for name, value in flat.items()}
-
-
-def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of amounts by resource."""
-    summed: Amounts = {}
-    for part in parts:
-        for name, value in part.items():
-            summed[name] = summed.get(name, Decimal(0)) + value
-    return summed
 
 
 class _Node:

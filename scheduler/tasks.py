@@ -4,7 +4,7 @@ from celery import shared_task
 
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
-from scheduler.services.usage import queue_usage_refresh
+from scheduler.services.standing import queue_usage_refresh
 
 
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)

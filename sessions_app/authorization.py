@@ -53,6 +53,10 @@ class Action(StrEnum):
     QUEUE_LIST = "queue.list"
     QUEUE_READ = "queue.read"
     QUEUE_WRITE = "queue.write"
+    PROJECT_QUOTA_READ = "quota.project.read"
+    PROJECT_QUOTA_WRITE = "quota.project.write"
+    DOMAIN_QUOTA_READ = "quota.domain.read"
+    DOMAIN_QUOTA_WRITE = "quota.domain.write"
     EXECUTOR_WIRE = "executor.wire"
     ADMIN_USE = "admin.use"
 
@@ -90,6 +94,11 @@ RULES = {
     Action.QUEUE_LIST: Rule(Scope.SELF, write=False),
     Action.QUEUE_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.QUEUE_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
+    Action.PROJECT_QUOTA_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    # Nobody gives themselves more: whoever is above the scope does.
+    Action.PROJECT_QUOTA_WRITE: Rule(Scope.PROJECT, Role.DOMAIN_ADMIN),
+    Action.DOMAIN_QUOTA_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
+    Action.DOMAIN_QUOTA_WRITE: Rule(Scope.CLUSTER),
     Action.EXECUTOR_WIRE: Rule(Scope.EXECUTOR),
     Action.ADMIN_USE: Rule(Scope.CLUSTER),
 }

@@ -7,6 +7,7 @@ is written by pydantic, which takes a fifth of the time of the standard library.
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -51,4 +52,5 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     bool: str,
     int: str,
     float: str,
+    Decimal: str,
 }

@@ -47,3 +47,13 @@ class Conflict(DomainError):
     def __init__(self, detail: str, **extra: object):
         self.extra = extra
         super().__init__(detail)
+
+
+class QuotaExceeded(DomainError):
+    """There is no room for it; `extra` names the quota, what is in use of it and its limit."""
+
+    title = "Quota exceeded"
+
+    def __init__(self, detail: str, *, errors: dict[str, list[str]], **quota: str):
+        self.extra: dict[str, object] = {"code": "quota_exceeded", "quota": quota, "errors": errors}
+        super().__init__(detail)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from django.db import transaction
 
+from sessions_app.steps import closing
+
 STEPS = (
     "submit",
     "settle",
@@ -58,8 +60,12 @@ def reach(name: str) -> None:
 
 @contextmanager
 def atomic_step(step: str) -> Iterator[None]:
-    """One transaction with a failpoint on either side of its commit."""
+    """One transaction with a failpoint on either side of its commit.
+
+    What was put off inside (`steps.put_off`) is done last.
+    """
     with transaction.atomic():
-        yield
+        with closing():
+            yield
         reach(f"{step}.before_commit")
     reach(f"{step}.after_commit")

@@ -1,6 +1,7 @@
 """Every row lock and advisory lock on the records, by name.
 
-Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots.
+Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
+usage.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
@@ -9,6 +10,7 @@ skips what it cannot have.
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -75,15 +77,24 @@ class LockedSession(NamedTuple):
     lease_returns: int
     avoid_executors: list[str]
     terminating_at: datetime | None
+    limited: bool
+    """Whether counters of quotas follow it. If not, none will until this transaction ends."""
 
 
-_COLUMNS = """
+# Finds nothing, but takes the lock of the table that whoever moves a counter takes: no counter is
+# made (`usage_stop`) until the transaction that has looked for some has ended.
+_NO_NEW_COUNTERS = "EXISTS (SELECT FROM sessions_app_projectusage WHERE false FOR KEY SHARE)"
+SESSION_COLUMNS = f"""
     s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
     s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
     s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
     s.accepted_at, s.node, s.executor, s.lease_returns,
-    s.avoid_executors, s.terminating_at
-"""
+    s.avoid_executors, s.terminating_at,
+    EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
+        OR EXISTS (SELECT FROM sessions_app_projectusage u
+            JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
+        OR {_NO_NEW_COUNTERS}
+"""  # noqa: S608  # as below
 _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     LockedSession._fields.index,
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
@@ -96,12 +107,14 @@ _LOCK_ROOTS = """
 """
 # The second statement sees what the holders of the root locks committed before.
 _LOCK_SESSIONS = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
     ORDER BY s.id FOR NO KEY UPDATE OF s
-"""  # noqa: S608  # the columns are the constant above
+"""  # noqa: S608  # constants
 _LOCK_CHAINS = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
     ORDER BY s.id FOR NO KEY UPDATE OF s
 """  # noqa: S608  # as above
@@ -126,7 +139,7 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
         if not roots:
             return []
         cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
-        return [_locked(row) for row in cursor.fetchall()]
+        return [locked_session(row) for row in cursor.fetchall()]
 
 
 class LockedChain(NamedTuple):
@@ -141,12 +154,13 @@ def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])
-        rows = [_locked(row) for row in cursor.fetchall()]
+        rows = [locked_session(row) for row in cursor.fetchall()]
     tips = {row.root_id: row for row in rows if row.tip}
     return {row.id: LockedChain(row, tips[row.id]) for row in rows if row.id == row.root_id}
 
 
-def _locked(row: tuple[Any, ...]) -> LockedSession:
+def locked_session(row: Sequence[Any]) -> LockedSession:
+    """A row of `SESSION_COLUMNS`."""
     values = list(row)
     values[_STATUS] = Status(values[_STATUS])
     # Django's cursors leave JSON to the ORM's fields.
@@ -209,43 +223,6 @@ def claim_resumable(limit: int) -> list[UUID]:
         return [row[0] for row in cursor.fetchall()]
 
 
-# Each line by its own probe of the index, so that it does not matter how many wait behind.
-_CLAIM_LINES = f"""
-    SELECT w.number, {_COLUMNS}
-    FROM unnest(%(queues)s::bigint[], %(keys)s::bigint[], %(counts)s::int[])
-        WITH ORDINALITY AS w(queue_id, key, count, number)
-    CROSS JOIN LATERAL (
-        SELECT l.* FROM sessions_app_session l
-        WHERE l.phase = 'waiting' AND l.queue_id = w.queue_id AND l.scheduling_key = w.key
-            AND l.id <> ALL(%(passed)s::uuid[])
-        ORDER BY l.priority DESC, l.root_submitted_at, l.id LIMIT w.count
-        FOR NO KEY UPDATE SKIP LOCKED
-    ) s
-    JOIN sessions_app_session r ON r.id = s.root_id
-    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
-"""  # noqa: S608  # as above
-
-
-def claim_lines(
-    wanted: Sequence[tuple[int, int, int]], *, passed: Sequence[UUID]
-) -> list[list[LockedSession]]:
-    """Lock the first waiting sessions of lines: of each (queue, scheduling key, how many).
-
-    Those of each line in its order; fewer if there are no more that nobody else has locked.
-    `passed` are sessions that the caller has locked before.
-    """
-    found: list[list[LockedSession]] = [[] for _ in wanted]
-    queues, keys, counts = columns(wanted)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _CLAIM_LINES,
-            {"queues": queues, "keys": keys, "counts": counts, "passed": array(passed)},
-        )
-        for number, *row in cursor.fetchall():
-            found[number - 1].append(_locked(tuple(row)))
-    return found
-
-
 _CLAIM_WITHOUT_KEY = """
     SELECT id FROM sessions_app_session
     WHERE phase = 'waiting' AND scheduling_key IS NULL
@@ -258,21 +235,6 @@ def claim_without_key(limit: int) -> list[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
         return [row[0] for row in cursor.fetchall()]
-
-
-_CLAIM_QUEUES = """
-    SELECT id FROM sessions_app_queue WHERE id = ANY(%s::bigint[])
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-"""
-
-
-def claim_queues(queue_ids: Collection[int]) -> set[int]:
-    """Lock queues whose limits are about to be looked at; without those that somebody else has."""
-    if not queue_ids:
-        return set()
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_QUEUES, [array(sorted(queue_ids))])
-        return {row[0] for row in cursor.fetchall()}
 
 
 def lock_policy_name(name: str) -> None:
@@ -335,3 +297,78 @@ def queues_for_submit(queue_ids: Collection[int]) -> dict[int, QueueNames]:
     with connection.cursor() as cursor:
         cursor.execute(_QUEUES_FOR_SUBMIT, [array(sorted(queue_ids))])
         return {row[0]: QueueNames(json.loads(row[1]), row[2]) for row in cursor.fetchall()}
+
+
+_USAGE = f"""
+    SELECT p.id, u.id, coalesce(d.name, o.name || '/' || p.name), u.name, u."limit", u.used
+    FROM sessions_app_project p
+    JOIN sessions_app_projectusage u ON u.project_id = p.id OR u.domain_id = p.domain_id
+    JOIN sessions_app_domain o ON o.id = p.domain_id
+    LEFT JOIN sessions_app_domain d ON d.id = u.domain_id
+    WHERE (%(projects)s::bigint[] IS NULL OR p.id = ANY(%(projects)s::bigint[]))
+        AND (%(waiting)s AND u.name = 'pending_sessions'
+            OR %(live)s AND u.name <> 'pending_sessions')
+        AND NOT {_NO_NEW_COUNTERS}
+    ORDER BY u.id, p.id
+"""  # noqa: S608  # as above
+
+
+class Usage(NamedTuple):
+    """A counter that counts for a project: the project's own, or its domain's."""
+
+    project_id: int
+    id: int
+    scope: str
+    name: str
+    limit: Decimal | None
+    used: Decimal
+
+
+def usage_read(
+    project_ids: Collection[int] | None, *, waiting: bool, live: bool, lock: bool = False
+) -> list[Usage]:
+    """The counters that hold in projects (None: in all), of what waits and of what is live.
+
+    Where there are none, none will count until this transaction ends. With `lock` it has them.
+    """
+    projects = None if project_ids is None else array(sorted(set(project_ids)))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _USAGE + ("FOR NO KEY UPDATE OF u" if lock else ""),
+            {"projects": projects, "waiting": waiting, "live": live},
+        )
+        return [Usage._make(row) for row in cursor.fetchall()]
+
+
+_USAGE_OF_SCOPE = """
+    SELECT id, name, "limit", used FROM sessions_app_projectusage
+    WHERE project_id = %s OR domain_id = %s ORDER BY id FOR NO KEY UPDATE
+"""
+
+
+class Counter(NamedTuple):
+    """A counter of one scope."""
+
+    id: int
+    name: str
+    limit: Decimal | None
+    used: Decimal
+
+
+def usage_lock_scope(*, project_id: int | None, domain_id: int | None) -> dict[str, Counter]:
+    """Lock the counters of a project or of a domain, by name.
+
+    Sessions that they count can be counted then: who has moved one holds them until the commit.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_USAGE_OF_SCOPE, [project_id, domain_id])
+        return {row[1]: Counter._make(row) for row in cursor.fetchall()}
+
+
+def usage_stop() -> None:
+    """Let no transaction look for counters until this one has ended; those that have looked end
+    first. Everybody waits for it, so that it has to be short.
+    """
+    with connection.cursor() as cursor:
+        # Conflicts with the table lock of whoever locks rows, not with those who only read.
+        cursor.execute("LOCK TABLE sessions_app_projectusage IN EXCLUSIVE MODE")

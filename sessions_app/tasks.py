@@ -3,10 +3,15 @@
 A message never says which retry is due: the rows do.
 """
 
+import logging
+
 from celery import shared_task
 
 from sessions_app import wakeups
 from sessions_app.services.dispatch import BATCH, held_resume, next_due, retries_dispatch
+from sessions_app.services.quotas import usage_rebuild
+
+logger = logging.getLogger(__name__)
 
 MAX_BATCHES = 20
 """So that one task stays short whatever is due; what is left asks for another run."""
@@ -42,3 +47,12 @@ def sweep_retries() -> int:
         wakeups.sweep_after_commit()
     dispatched: int = dispatch_due_retries()
     return dispatched
+
+
+@shared_task(name="sessions_app.tasks.rebuild_usage", ignore_result=True)
+def rebuild_usage() -> str:
+    """Count anew what is in use of all quotas; how many counters there are, and were wrong."""
+    counters, corrected = usage_rebuild()
+    if corrected:
+        logger.warning("%d of %d counters of quotas were wrong", corrected, counters)
+    return f"{counters} counted, {corrected} corrected"

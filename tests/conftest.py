@@ -18,6 +18,14 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups that are silently not kept would make every member set up what the group shares."""
+    if session.config.getoption("loadgroup", default=False):
+        grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+        lost = [item.nodeid for item in grouped if "@" not in item.nodeid]
+        assert not lost, f"pytest-xdist does not group {lost[0]}: is this pytest too new for it?"
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from retry.evidence import Termination
+from retry.quantity import parse
 from retry.rules import PolicyDocument
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor
@@ -16,7 +17,9 @@ from sessions_app.api.requests import SessionCreate
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import Domain, Membership, Project, Queue, RetryPolicy, Session
 from sessions_app.models.tenants import Role
+from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.services.policies import policy_apply
+from sessions_app.services.quotas import quotas_put
 from sessions_app.services.retry_config import ConfigScope
 from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, session_submit
@@ -103,6 +106,16 @@ def named_policy(
     return policy_apply(PolicyDocument.model_validate(document), scope, by="root").policy
 
 
+def quotas(scope: Project | Domain, **limits: Any) -> None:
+    """Limits of a project or domain: `sessions`, `pending_sessions`, or a resource's amount."""
+    at = ConfigScope(scope) if isinstance(scope, Domain) else ConfigScope(project=scope)
+    named = {
+        name if name in {SESSIONS, PENDING} else f"{RESOURCES}{name}": parse(limit)
+        for name, limit in limits.items()
+    }
+    quotas_put(at, named, by="root", keep=True)
+
+
 def submit(project: Project, *, owner: User | None = None, **fields: Any) -> Session:
     """The root of a new chain; `fields` are those of the creation request."""
     asked = SessionCreate.model_validate({"command": ["true"], **fields})
@@ -132,6 +145,11 @@ def settle(session: Session, **facts: Any) -> Session:
     sessions_settle({session.pk: End(Termination(**({"exit_code": 1} | facts)))})
     session.refresh_from_db()
     return session
+
+
+def reread(session: Session) -> Session:
+    """The session as it is now, anew."""
+    return Session.objects.get(pk=session.pk)
 
 
 def tip(session: Session) -> Session:

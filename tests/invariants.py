@@ -5,6 +5,7 @@ Each check yields one line for each violation; `check_all` runs them all.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,15 @@ from django.db import connection
 
 from scheduler.models import Lease
 from sessions_app.fold import DECISION_FACTS, FACTS, fold
-from sessions_app.models import RetryDecision, Session, SessionEvent, SessionSpec
+from sessions_app.models import (
+    Project,
+    ProjectUsage,
+    RetryDecision,
+    Session,
+    SessionEvent,
+    SessionSpec,
+)
+from sessions_app.quotas import PENDING, running
 from sessions_app.services.transitions import fact
 from sessions_app.states import Phase, RetryState, Status, is_allowed
 
@@ -35,6 +44,8 @@ class Records:
         self.sessions = {session.pk: session for session in Session.objects.all()}
         self.decisions = {decision.pk: decision for decision in RetryDecision.objects.all()}
         self.resources = dict(SessionSpec.objects.values_list("pk", "resources"))
+        self.pods = dict(SessionSpec.objects.values_list("pk", "cluster_size"))
+        self.domains = dict(Project.objects.values_list("pk", "domain"))
         self.leases = {lease.pk: lease for lease in Lease.objects.select_related("executor")}
         self.events: dict[UUID, list[SessionEvent]] = defaultdict(list)
         for event in SessionEvent.objects.order_by("session_id", "seq"):
@@ -241,6 +252,29 @@ def attempts_follow_each_other(records: Records) -> Iterator[str]:
                 )
 
 
+def usage_is_counted(records: Records) -> Iterator[str]:
+    """The counter of each quota is what the sessions of its project or domain take of it."""
+    for counter in ProjectUsage.objects.select_related("project__domain", "domain"):
+        if counter.limit is None:
+            continue
+        taken = Decimal(0)
+        for session in records.sessions.values():
+            inside = records.domains[session.project_id]
+            if counter.project_id == session.project_id or counter.domain_id == inside:
+                taken += _taken(records, session, counter.name)
+        if taken != counter.used:
+            yield f"{counter} stands at {counter.used}, its sessions take {taken}"
+
+
+def _taken(records: Records, session: Session, name: str) -> Decimal:
+    if session.phase == Phase.WAITING:
+        return Decimal(name == PENDING)
+    if session.phase == Phase.LIVE:
+        live = running(records.resources[session.spec_id], records.pods[session.spec_id])
+        return live.get(name, Decimal(0))
+    return Decimal(0)
+
+
 # As streams read; what this very transaction wrote is told, too.
 _TOLD = """
     SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
@@ -288,5 +322,6 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     leases_fit,
     leases_follow_each_other,
     attempts_follow_each_other,
+    usage_is_counted,
     streams_tell_all,
 )

@@ -16,12 +16,13 @@ from reprise_client.models import (
     parsed,
 )
 from reprise_client.policies import PolicyCalls
+from reprise_client.quotas import QuotaCalls
 from reprise_client.simulations import SimulationCalls
 from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.watching import watch
 
 
-class Client(PolicyCalls, SimulationCalls):
+class Client(PolicyCalls, QuotaCalls, SimulationCalls):
     """Calls one server with one token; usable as a context manager.
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is

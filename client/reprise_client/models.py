@@ -121,7 +121,6 @@ class WhyPending(Answer):
     """What holds a session that waits; `ahead` counts those of its queue that go before it."""
 
     reason: str = ""
-    message: str = ""
     ahead: int = 0
 
 
@@ -138,6 +137,7 @@ class Session(Answer):
     session_type: str = "batch"
     priority: int = 0
     cluster_size: int = 1
+    pending_reason: str | None = None
     labels: dict[str, Any] = Field(default_factory=dict)
     image: str | None = None
     command: list[str] = Field(default_factory=list)
@@ -298,6 +298,25 @@ class RetryDefaults(Answer):
     updated_at: datetime | None = None
     effective: dict[str, EffectiveField] = Field(default_factory=dict)
     effective_bounds: dict[str, EffectiveField] = Field(default_factory=dict)
+
+
+class QuotaStanding(Answer):
+    """A limit that holds in a scope, whose it is, and what is in use of it, as quantities."""
+
+    scope: str
+    name: str
+    limit: str
+    used: str
+
+
+class Quotas(Answer):
+    """The limits of a project or a domain; `usage` has those of a project's domain, too."""
+
+    scope: str
+    sessions: int | None = None
+    pending_sessions: int | None = None
+    resources: dict[str, str] = Field(default_factory=dict)
+    usage: list[QuotaStanding] = Field(default_factory=list)
 
 
 class RetrySettings(Answer):

@@ -120,7 +120,7 @@ class PolicyCalls(Calls):
         """Deletes a queue in which no session is recorded any more; else a 409."""
         self._transport.request("DELETE", _queue(address), idempotent=True)
 
-    def queue_change(self, address: str, **fields: Any) -> Queue:
+    def queue_change(self, address: str, /, **fields: Any) -> Queue:
         """Changes what is named, such as `retry_policies`."""
         return self._send(Queue, "PATCH", _queue(address), fields, idempotent=True)
 

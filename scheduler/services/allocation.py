@@ -1,7 +1,7 @@
 """Which waiting sessions an executor gets: fair among queues, in order, and where there is room."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,13 +10,14 @@ from uuid import UUID
 from django.conf import settings
 
 from retry.quantity import parse
+from retry.resources import Amounts
 from scheduler.fairshare import Claimant, Division, Grant, Limit, Line, cost
-from scheduler.fit import Amounts, Room
+from scheduler.fit import Room
+from scheduler.locks import claim_lines, claim_queues
 from scheduler.models import Executor
 from scheduler.services.holdings import Held, room_beside
 from scheduler.services.lines import (
     ONE,
-    SESSIONS,
     BusyQueue,
     Reading,
     Wish,
@@ -26,9 +27,11 @@ from scheduler.services.lines import (
 )
 from scheduler.services.reach import Reach
 from scheduler.services.site import Site
-from scheduler.services.usage import Standing, amounts_used, queues_standing
-from sessions_app.locks import LockedSession, claim_lines, claim_queues
+from scheduler.services.standing import Standing, amounts_used, queues_standing
+from sessions_app.locks import LockedSession
+from sessions_app.quotas import SESSIONS, Quota, Quotas
 from sessions_app.services.scheduling_keys import scheduling_keys_assign
+from sessions_app.services.usage import quotas_lock, quotas_read
 
 PASSES = 3
 """So often what others were quicker to take is made up for."""
@@ -61,6 +64,8 @@ class Allocation:
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
         """Sessions that the round has locked, by queue and scheduling key."""
+        self._keys: dict[UUID, int] = {}
+        self._quotas = Quotas(())
         self.sessions: list[LockedSession] = []
         self.avoided: dict[UUID, str] = {}
         """The nodes that some of them are kept from."""
@@ -71,13 +76,36 @@ class Allocation:
         """Lock the sessions."""
         scheduling_keys_assign()
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
+        self._quotas = quotas_read(projects, waiting=False, live=True)
         self._queues = busy_queues(projects)
         self._wishes = wishes_of(self._queues)
         for _ in range(PASSES if self._queues else 0):
             site = Site(self._executor, self._room(), self._reach)
             grants = self._divide(site)
             if not grants or self._claim(site, grants) == len(grants):
-                return
+                break
+        self._admit()
+
+    @property
+    def counted(self) -> bool:
+        """Whether quotas follow what is granted."""
+        return bool(self._quotas)
+
+    def _admit(self) -> None:
+        """Keep of the sessions those for which there still is a quota.
+
+        The quotas were read without a lock, which all that happens in a project would have had to
+        wait for: meanwhile another executor may have used them up.
+        """
+        if not self._quotas or not self.sessions:
+            return
+        quotas = quotas_lock({session.project_id for session in self.sessions})
+        wanted, self.sessions = self.sessions, []
+        for session in wanted:
+            counted = self._wishes[self._keys[session.id]].counted
+            if quotas.held(session.project_id, counted) is None:
+                quotas.take(session.project_id, counted)
+                self.sessions.append(session)
 
     def _room(self) -> Room:
         room = room_beside(self._executor.nodes, self._held)
@@ -107,9 +135,10 @@ class Allocation:
         ready = [queue for queue in self._queues if lines[queue.id]]
         limits = self._limits(ready)
         claimants = [
-            self._claimant(queue, lines[queue.id], limits[queue.id])
+            claimant
             for queue in ready
             if queue.id in limits
+            and (claimant := self._claimant(queue, lines[queue.id], limits[queue.id])).lines
         ]
         division = Division(
             claimants,
@@ -118,7 +147,7 @@ class Allocation:
             retry_share=settings.REPRISE["retry_share"],
         )
         self._read_and_divide(division, claimants)
-        self.left_waiting = site.left_waiting + len(ready) - len(claimants)
+        self.left_waiting = site.left_waiting + sum(queue.id not in limits for queue in ready)
         return division.grants
 
     def _lines(self, site: Site, queue: BusyQueue) -> list[Line]:
@@ -137,30 +166,48 @@ class Allocation:
             queue.id,
             queue.factor,
             self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
-            lines,
+            # What is over a limit already need not be read.
+            [line for line in lines if not any(each.exceeded_by(line.amounts) for each in limits)],
             limits,
             held=share.all + sum(line.size * count for line, count in mine),
             held_by_retries=share.by_retries
             + sum(line.size * count for line, count in mine if line.retry),
         )
 
-    def _limits(self, queues: Iterable[BusyQueue]) -> dict[int, list[Limit]]:
+    def _limits(self, queues: Sequence[BusyQueue]) -> dict[int, list[Limit]]:
         """What the queues may still take, by queue; without those whose limits another round is
         about to use up.
 
-        The queue stays locked until what was granted is written, so that no two rounds give the
-        same rest away.
+        The limits of quotas are shared by the queues of their projects. A queue with limits of its
+        own stays locked until what was granted is written, so that no two rounds give the same rest
+        away.
         """
-        limits: dict[int, list[Limit]] = {q.id: [] for q in queues if not q.resource_limits}
-        limited = {q.id: q for q in queues if q.resource_limits}
-        locked = claim_queues(limited)
+        shared: dict[int, Limit] = {}
+        limits = {
+            queue.id: [
+                shared.setdefault(quota.id, _quota_limit(quota))
+                for quota in self._quotas.of(queue.project_id)
+            ]
+            for queue in queues
+        }
+        own = self._own_limits({q.id: q for q in queues if q.resource_limits})
+        for queue in queues:
+            if queue.id in own:
+                limits[queue.id].append(own[queue.id])
+            elif queue.resource_limits:
+                del limits[queue.id]
+        return limits
+
+    def _own_limits(self, limited: Mapping[int, BusyQueue]) -> dict[int, Limit]:
+        limits = {}
+        locked = claim_queues(limited.keys())
         used = amounts_used(queues=locked) if locked else {}
         for queue_id in locked:
             limit = queue_limit(limited[queue_id].resource_limits, used.get(queue_id, {}))
             for (given_to, key), count in self._given.items():
                 for _ in range(count if given_to == queue_id else 0):
                     limit.take(self._wishes[key].taken)
-            limits[queue_id] = [limit]
+            limits[queue_id] = limit
         return limits
 
     def _read_and_divide(self, division: Division, claimants: Sequence[Claimant]) -> None:
@@ -190,10 +237,16 @@ class Allocation:
             if session is None:
                 continue
             self.sessions.append(session)
+            self._keys[session.id] = line.key
             self._given[claimant.queue, line.key] += 1
+            self._quotas.take(session.project_id, self._wishes[line.key].counted)
             if node := site.node_avoided(line):
                 self.avoided[session.id] = node
         return sum(len(each) for each in claimed)
+
+
+def _quota_limit(quota: Quota) -> Limit:
+    return Limit(f"quota of {quota.scope}", {quota.name: quota.limit - quota.used})
 
 
 def queue_limit(resource_limits: Mapping[str, Any], used: Amounts) -> Limit:

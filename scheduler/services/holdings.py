@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from scheduler.fit import Amounts, Ask, Room
-from scheduler.services.lines import ONE, SESSIONS, amounts_of
+from retry.resources import Amounts
+from scheduler.fit import Ask, Room
+from scheduler.services.lines import ONE, amounts_of
 from sessions_app.bulk import array
+from sessions_app.quotas import SESSIONS
 
 # Those of whom it is known where they run come first: the others are given what is left.
 _HELD = """

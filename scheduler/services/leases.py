@@ -47,7 +47,7 @@ def lease_round(name: str, incarnation: int) -> LeaseRound:
         now = database_now()
         found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
         found.run()
-        tokens = _grant(executor, found.sessions, now) if found.sessions else {}
+        tokens = _grant(found, executor, now) if found.sessions else {}
         return LeaseRound(leased_sessions(tokens, found.avoided), found.left_waiting)
 
 
@@ -62,8 +62,9 @@ _INSERT = """
 """
 
 
-def _grant(executor: Executor, sessions: Sequence[LockedSession], now: datetime) -> dict[UUID, int]:
+def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
     """Write the leases; the fencing token of each session."""
+    sessions = found.sessions
     tokens = dict(
         zip((session.id for session in sessions), next_fencing_tokens(len(sessions)), strict=True)
     )
@@ -83,6 +84,7 @@ def _grant(executor: Executor, sessions: Sequence[LockedSession], now: datetime)
             for session in sessions
         ],
         now=now,
+        within_quotas=found.counted,
     )
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, [executor.pk, now, array(tokens), array(tokens.values())])

@@ -2,24 +2,25 @@
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from retry.resources import Amounts, amounts
 from scheduler.fairshare import Line, Order
-from scheduler.fit import Amounts, Ask, amounts
+from scheduler.fit import Ask
 from scheduler.node_rules import NodeRules, node_rules
 from sessions_app.bulk import array, columns
+from sessions_app.services.usage import taken_by
 
 MOST_LINES = 8_000
 """Of all queues together that one round looks at ..."""
 LINES_OF_A_QUEUE = (4, 200)
 """... but at least and at most so many of each."""
-SESSIONS = "sessions"
-"""The resource of which each session takes one."""
 _KNOWN_WISHES = 20_000
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -45,6 +46,8 @@ class Wish(NamedTuple):
     node_of: str
     avoid_executors: frozenset[str]
     retry: bool
+    counted: Mapping[str, Decimal]
+    """What one session takes of quotas."""
 
     def node_avoided_on(self, executor: str) -> str:
         """The node that is avoided among those of an executor; "" for none."""
@@ -52,11 +55,11 @@ class Wish(NamedTuple):
 
     @property
     def taken(self) -> Amounts:
-        """What one session takes of the pool."""
-        return {**self.ask.whole, SESSIONS: ONE}
+        """What one session takes of the pool, of its queue's limits and of quotas."""
+        return {**self.ask.whole, **self.counted}
 
 
-ONE = amounts({"one": 1})["one"]
+ONE = Decimal(1)
 
 # Each step of the recursions is one probe of the index of lines.
 _QUEUES = """
@@ -166,7 +169,8 @@ def _wish(row: Sequence[Any]) -> Wish:
     resources, pods, pod_spec, node, node_of, avoided, retry = row
     rules = _rules(pod_spec) if pod_spec else node_rules(None)
     ask = Ask(amounts_of(resources), pods, rules)
-    return Wish(ask, node, node_of, frozenset(json.loads(avoided)), retry)
+    counted = taken_by(resources, pods)
+    return Wish(ask, node, node_of, frozenset(json.loads(avoided)), retry, counted)
 
 
 @lru_cache(maxsize=1024)

@@ -13,11 +13,12 @@ from scheduler.fit import ANOTHER_NODE, Misfit, Room
 from scheduler.models import Executor
 from scheduler.services.allocation import queue_limit
 from scheduler.services.holdings import leases_held, room_beside
-from scheduler.services.lines import ONE, SESSIONS, Wish, queue_keys, wish_of
-from scheduler.services.usage import amounts_used
+from scheduler.services.lines import ONE, Wish, queue_keys, wish_of
+from scheduler.services.standing import amounts_used
 from sessions_app.bulk import array
 from sessions_app.locks import database_now
 from sessions_app.models import Session
+from sessions_app.quotas import SESSIONS, Held
 from sessions_app.why_pending import MOST_AHEAD, Reason, WhyPending
 
 MOST_NAMED = 3
@@ -33,9 +34,12 @@ class _Look(NamedTuple):
     avoided: bool
 
 
-def pending_explain(session: Session) -> WhyPending:
-    """The strongest reason for which a waiting session is not leased yet."""
+def pending_explain(session: Session, quota: Held | None) -> WhyPending:
+    """The strongest reason for which a waiting session is not leased yet; `quota` holds it, if
+    any does."""
     ahead = _ahead(session)
+    if quota is not None:
+        return WhyPending(Reason.QUOTA, str(quota), ahead)
     reason, message = _reason(session)
     if reason is Reason.POSITION:
         message = f"{message}; {_place(ahead)}"

@@ -1,7 +1,8 @@
 """An executor as a round sees it: what would fit there now, and what is to be left to others."""
 
+from retry.resources import Amounts
 from scheduler.fairshare import Line, cost
-from scheduler.fit import Amounts, Ask, Misfit, Room
+from scheduler.fit import Ask, Misfit, Room
 from scheduler.models import Executor
 from scheduler.services.lines import BusyQueue, Wish
 from scheduler.services.reach import Reach

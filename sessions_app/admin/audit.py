@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import DropdownFilter
 
-from sessions_app.admin.base import ReadOnlyAdmin, column, past
+from sessions_app.admin.base import LookedUpAdmin, column, past
 from sessions_app.models import AuditEntry
 from sessions_app.models.audit import ENGINE
 
@@ -68,7 +68,7 @@ class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
+class AuditEntryAdmin(LookedUpAdmin):
     """Append-only; the newest first."""
 
     list_display = ("when", "actor", "action", "object_type", "object_id", "changes")
@@ -78,17 +78,9 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     fields = ("when", "actor", "action", "object_type", "object_id", "project", "told")
     readonly_fields = fields
 
-    def get_search_results(
-        self,
-        request: HttpRequest,  # noqa: ARG002  # Django's signature
-        queryset: QuerySet[Any],
-        search_term: str,
-    ) -> tuple[QuerySet[Any], bool]:
-        """Django's hook: the index is over type and id together."""
-        text = search_term.strip()
-        if not text:
-            return queryset, False
-        return queryset.filter(object_type__in=object_types(), object_id=text), False
+    def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
+        """The index is over type and id together."""
+        return queryset.filter(object_type__in=object_types(), object_id=text)
 
     @column("time")
     def when(self, entry: AuditEntry) -> str:

@@ -15,6 +15,7 @@ from django.core.paginator import Paginator
 from django.core.validators import RegexValidator
 from django.db import IntegrityError, models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -173,6 +174,18 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         query = urlencode({"object_type": kind, "q": key})
         return f"{reverse('admin:sessions_app_auditentry_changelist')}?{query}"
 
+    def render(
+        self, request: HttpRequest, template: str, title: str, **context: Any
+    ) -> HttpResponse:
+        """One of our templates, with what the frame around it wants to know."""
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": title,
+            "now": timezone.now(),
+        }
+        return TemplateResponse(request, f"admin/{template}.html", {**shared, **context})
+
     def missing(self, request: HttpRequest, key: object) -> HttpResponse:
         """Back to the first page, with the word that there is no such record."""
         found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, str(key))
@@ -267,6 +280,42 @@ class ReadOnlyAdmin(OperatorAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Django's hook."""
         return False
+
+
+class LookedUpAdmin(ReadOnlyAdmin):
+    """Records that are looked up by an index, where Django's search would go over all of them."""
+
+    def found(self, queryset: models.QuerySet[Any], text: str) -> models.QuerySet[Any]:
+        """The rows that a search for `text` means."""
+        raise NotImplementedError
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002  # Django's signature
+        queryset: models.QuerySet[Any],
+        search_term: str,
+    ) -> tuple[models.QuerySet[Any], bool]:
+        """Django's hook: no text, no search."""
+        text = search_term.strip()
+        return (self.found(queryset, text) if text else queryset), False
+
+
+class OwnPage:
+    """Mixed in before Django's class: a page of our own in place of its form."""
+
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """The page of a record, or of none yet."""
+        raise NotImplementedError
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
+    ) -> HttpResponse:
+        """Django's hook."""
+        return self.show(request, object_id)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])

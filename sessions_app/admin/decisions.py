@@ -5,14 +5,13 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from retry.durations import in_words
 from sessions_app.admin.base import (
-    ReadOnlyAdmin,
+    LookedUpAdmin,
+    OwnPage,
     column,
     coming,
     past,
@@ -39,7 +38,7 @@ class DecisionStateFilter(RetryStateFilter):
 
 
 @admin.register(RetryDecision)
-class RetryDecisionAdmin(ReadOnlyAdmin):
+class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     """One for each session that failed, the newest session first."""
 
     list_display = (
@@ -63,41 +62,25 @@ class RetryDecisionAdmin(ReadOnlyAdmin):
     search_fields = ("pk",)
     search_help_text = "the beginning of the id of the session that failed"
 
-    def get_search_results(
-        self,
-        request: HttpRequest,  # noqa: ARG002  # Django's signature
-        queryset: QuerySet[Any],
-        search_term: str,
-    ) -> tuple[QuerySet[Any], bool]:
-        """Django's hook."""
-        text = search_term.strip()
-        if not text:
-            return queryset, False
+    def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
+        """By the order of ids."""
         ids = ids_beginning(text)
-        return (queryset.none() if ids is None else queryset.filter(pk__range=ids)), False
+        return queryset.none() if ids is None else queryset.filter(pk__range=ids)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",  # noqa: ARG002  # Django's signature
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
-    ) -> HttpResponse:
-        """Django's hook: a page to read, in place of a form."""
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """A page to read."""
         read_only(request, object_id)
         found = self.get_object(request, str(object_id))
         if found is None:
             return self.missing(request, object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": found,
-            "title": f"Decision about {found.session.name or found.pk}",
-            "session": found.session,
+        return self.render(
+            request,
+            "decision",
+            f"Decision about {found.session.name or found.pk}",
+            original=found,
+            session=found.session,
             **decision_context(found.session, found),
-            "now": timezone.now(),
-        }
-        return TemplateResponse(request, "admin/decision.html", context)
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With the session that failed."""

@@ -8,7 +8,6 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -22,6 +21,7 @@ from sessions_app.admin import policy_form
 from sessions_app.admin.base import (
     KnownOnly,
     OperatorAdmin,
+    OwnPage,
     add_errors,
     change_url,
     column,
@@ -50,7 +50,7 @@ CLUSTERS = SETTINGS[1:]
 _PLACES: dict[str, type[Any]] = {"domain": Domain, "project": Project}
 
 
-class ScopeAdmin(OperatorAdmin):
+class ScopeAdmin(OwnPage, OperatorAdmin):
     """Rows that belong to a scope; a page edits the scope, whether it has a row yet or not."""
 
     list_select_related = ("domain", "project__domain")
@@ -63,14 +63,8 @@ class ScopeAdmin(OperatorAdmin):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain", "project__domain")
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",  # noqa: ARG002  # Django's signature
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
-    ) -> HttpResponse:
-        """Django's hook, in place of its form."""
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """The scope of a row, the one that the address names, or a choice of them."""
         if object_id is not None:
             row = self.get_object(request, object_id)
             if row is None:
@@ -116,17 +110,16 @@ class ScopeAdmin(OperatorAdmin):
         self, request: HttpRequest, name: str, scope: ConfigScope | None, **context: Any
     ) -> HttpResponse:
         """One of the templates of this file."""
+        kind = str(self.opts.verbose_name).capitalize()
+        original = context.get("original")
         shared = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": f"{str(self.opts.verbose_name).capitalize()}: {scope.name}" if scope else
-            f"{str(self.opts.verbose_name).capitalize()}: of what?",
             "scope": scope,
             "list_url": reverse(f"admin:sessions_app_{self.opts.model_name}_changelist"),
+            "audit_url": self.audit_url(original) if original else "",
             "media": self.media,
-            "audit_url": self.audit_url(context["original"]) if context.get("original") else "",
-        }  # fmt: skip
-        return TemplateResponse(request, f"admin/{name}.html", {**shared, **context})
+        }
+        title = f"{kind}: {scope.name if scope else 'of what?'}"
+        return self.render(request, name, title, **{**shared, **context})
 
     def done(self, request: HttpRequest, text: str) -> HttpResponse:
         """Say what was done and go back to the list."""

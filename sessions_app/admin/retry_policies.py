@@ -5,14 +5,13 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from sessions_app.admin.base import (
     OperatorAdmin,
+    OwnPage,
     actor_of,
     change_url,
     column,
@@ -39,7 +38,7 @@ SHOWN = 50
 
 
 @admin.register(RetryPolicy)
-class RetryPolicyAdmin(OperatorAdmin):
+class RetryPolicyAdmin(OwnPage, OperatorAdmin):
     """A policy is its document; the rest of its page is what follows from that."""
 
     list_display = ("name", "of", "state", "numbered", "rules", "used_by", "changed")
@@ -81,14 +80,8 @@ class RetryPolicyAdmin(OperatorAdmin):
         found: list[URLPattern] = super().get_urls()
         return [*own, *found]
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",  # noqa: ARG002  # Django's signature
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
-    ) -> HttpResponse:
-        """Django's hook, in place of its form."""
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """The form with the document, and what belongs to it."""
         policy = None if object_id is None else self.get_object(request, object_id)
         if object_id is not None and policy is None:
             return self.missing(request, object_id)
@@ -188,16 +181,12 @@ class RetryPolicyAdmin(OperatorAdmin):
     ) -> HttpResponse:
         """One of the templates of this file."""
         shared = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
             "original": policy,
-            "title": title,
             "list_url": reverse("admin:sessions_app_retrypolicy_changelist"),
             "audit_url": self.audit_url(policy) if policy else "",
             "media": self.media,
-            "now": timezone.now(),
         }
-        return TemplateResponse(request, f"admin/{name}.html", {**shared, **context})
+        return self.render(request, name, title, **{**shared, **context})
 
     @column("scope")
     def of(self, policy: RetryPolicy) -> str:

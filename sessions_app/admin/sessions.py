@@ -8,15 +8,14 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from sessions_app.admin.base import (
     STATUS_LABELS,
-    ReadOnlyAdmin,
+    LookedUpAdmin,
+    OwnPage,
     actor_of,
     change_url,
     column,
@@ -126,7 +125,7 @@ def act_on(act: Act, roots: Mapping[UUID, UUID], *, by: str) -> list[Outcome]:
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnlyAdmin):
+class SessionAdmin(OwnPage, LookedUpAdmin):
     """Every attempt; the newest first."""
 
     list_display = (
@@ -155,20 +154,12 @@ class SessionAdmin(ReadOnlyAdmin):
     list_before_template = "admin/sessions_note.html"
     actions: Any = ("cancel_chains", "retry_sessions")
 
-    def get_search_results(
-        self,
-        request: HttpRequest,  # noqa: ARG002  # Django's signature
-        queryset: QuerySet[Any],
-        search_term: str,
-    ) -> tuple[QuerySet[Any], bool]:
-        """Django's hook: ids by their order, names of chains by the index over their roots."""
-        text = search_term.strip()
-        if not text:
-            return queryset, False
+    def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
+        """Ids by their order, names of chains by the index over their roots."""
         ids = ids_beginning(text)
         if ids is not None and queryset.filter(pk__range=ids).exists():
-            return queryset.filter(pk__range=ids), False
-        return queryset.filter(name__startswith=text, parent__isnull=True).exclude(name=""), False
+            return queryset.filter(pk__range=ids)
+        return queryset.filter(name__startswith=text, parent__isnull=True).exclude(name="")
 
     def get_urls(self) -> list[URLPattern]:
         """With the address that the buttons of a session post to."""
@@ -177,27 +168,15 @@ class SessionAdmin(ReadOnlyAdmin):
         found: list[URLPattern] = super().get_urls()
         return [acting, *found]
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",  # noqa: ARG002  # Django's signature
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
-    ) -> HttpResponse:
-        """Django's hook: a page to read, in place of a form."""
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """A page to read."""
         read_only(request, object_id)
         try:
             found = session_get(actor_of(request), UUID(str(object_id)))
         except (ValueError, NotFound):
             return self.missing(request, object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": found,
-            "title": found.name or str(found.pk),
-            **_page(found),
-        }
-        return TemplateResponse(request, "admin/session.html", context)
+        title = found.name or str(found.pk)
+        return self.render(request, "session", title, original=found, **_page(found))
 
     def act_view(self, request: HttpRequest, session_id: UUID) -> HttpResponse:
         """Do what a button of a session's page says, and show the page again."""
@@ -235,22 +214,12 @@ class SessionAdmin(ReadOnlyAdmin):
             text = f"These are more than {MOST:,} sessions. Choose fewer: nothing was done."
             messages.error(request, text)
             return None
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": act.title,
-            "act": act,
-            "action_name": request.POST.get("action"),
-            "chosen": chosen,
-        }
-        if "confirmed" in request.POST:
-            outcomes = act_on(act, chosen, by=operator(request))
-            context |= {
-                "outcomes": outcomes,
-                "done": sum(outcome.done for outcome in outcomes),
-            }
-            return TemplateResponse(request, "admin/outcomes.html", context)
-        return TemplateResponse(request, "admin/act_confirm.html", context)
+        context = {"act": act, "action_name": request.POST.get("action"), "chosen": chosen}
+        if "confirmed" not in request.POST:
+            return self.render(request, "act_confirm", act.title, **context)
+        outcomes = act_on(act, chosen, by=operator(request))
+        done = sum(outcome.done for outcome in outcomes)
+        return self.render(request, "outcomes", act.title, outcomes=outcomes, done=done, **context)
 
     @column("session")
     def short_id(self, session: Session) -> SafeString:
@@ -311,7 +280,6 @@ def _page(found: Session) -> dict[str, Any]:
         "cancellable": not over and found.root.cancel_requested_at is None,
         "retryable": failed,
         "status_label": STATUS_LABELS[found.status],
-        "now": timezone.now(),
     }
 
 

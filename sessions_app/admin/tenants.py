@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, link, operator, past
+from sessions_app.admin.quotas import QuotaFields, QuotaForm
 from sessions_app.models import Domain, Membership, Project
 from sessions_app.services.tenants import project_ensure
 
@@ -32,14 +33,15 @@ def retry_links(**scope: int) -> SafeString:
 
 
 @admin.register(Domain)
-class DomainAdmin(RecordAdmin):
+class DomainAdmin(QuotaFields, RecordAdmin):
     """The outermost tenants; one can be deleted while it has no projects."""
 
+    form = QuotaForm
     list_display = ("name", "project_count", "retries", "created")
     search_fields = ("name__startswith",)
     ordering = ("name",)
-    fields = ("name", "projects_link", "retries", "created")
-    readonly_fields = ("projects_link", "retries", "created")
+    fieldsets = ((None, {"fields": ("name", "projects_link", "retries", "created")}),)
+    readonly_fields = ("projects_link", "retries", "created", "quotas_in_use")
     fixed_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -53,6 +55,13 @@ class DomainAdmin(RecordAdmin):
         if obj is None or obj.projects.exists():
             return False
         return bool(super().has_delete_permission(request, obj))
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
+        """Of a domain that exists only the quotas can be changed."""
+        if record.pk is None:
+            super().store(request, record, form)
+        else:
+            self.store_quotas(request, record, form)
 
     @column("projects", ordering="project_count")
     def project_count(self, domain: Any) -> SafeString:
@@ -71,14 +80,14 @@ class DomainAdmin(RecordAdmin):
         return past(domain.created_at) if domain.pk else "-"
 
 
-class ProjectForm(OperatorForm):
+class ProjectForm(QuotaForm):
     """Its address is chosen once."""
 
     refusals = {"project_name_unique": ("name", "The domain has a project of this name.")}
 
 
 @admin.register(Project)
-class ProjectAdmin(RecordAdmin):
+class ProjectAdmin(QuotaFields, RecordAdmin):
     """Never deleted: what ran in a project stays known."""
 
     form = ProjectForm
@@ -89,8 +98,10 @@ class ProjectAdmin(RecordAdmin):
     search_fields = ("name__startswith", "domain__name__startswith")
     ordering = ("domain__name", "name")
     autocomplete_fields = ("domain",)
-    fields = ("domain", "name", "queues", "sessions", "retries", "created")
-    readonly_fields = ("queues", "sessions", "retries", "created")
+    fieldsets = (
+        (None, {"fields": ("domain", "name", "queues", "sessions", "retries", "created")}),
+    )
+    readonly_fields = ("queues", "sessions", "retries", "created", "quotas_in_use")
     fixed_fields = ("domain", "name")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -102,9 +113,11 @@ class ProjectAdmin(RecordAdmin):
         """Django's hook."""
         return False
 
-    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
-        """With its default queue. Nothing of a project that exists can be changed here."""
-        if record.pk is None:
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
+        """With its default queue. Of a project that exists only the quotas can be changed."""
+        if record.pk is not None:
+            self.store_quotas(request, record, form)
+        else:
             made, _ = project_ensure(
                 domain=record.domain.name, name=record.name, by=operator(request)
             )

@@ -6,14 +6,13 @@ what JSON can say is allowed.
 
 import json
 import re
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
 import yaml
 from rest_framework.renderers import JSONRenderer
 
-from sessions_app.api.parsing import BODY, MAX_DEPTH, StrictJSONParser, checked, load_object
+from sessions_app.api.parsing import BODY, MAX_DEPTH, StrictJSONParser, checked, load_object, once
 from sessions_app.errors import InvalidInput
 
 MEDIA_TYPE = "application/yaml"
@@ -28,15 +27,7 @@ class JSONDocumentParser(StrictJSONParser):
 
     def read(self, body: bytes) -> dict[str, Any]:
         """What the body says, if it may be said."""
-        return checked(load_object(body, object_pairs_hook=_once))
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {repeated[:100]!r} is repeated")
-    return found
+        return checked(load_object(body, object_pairs_hook=once))
 
 
 class YAMLDocumentParser(StrictJSONParser):

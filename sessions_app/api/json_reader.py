@@ -6,11 +6,10 @@ The caller walks the outer objects and lists, and takes the values inside them o
 import codecs
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import IO, Any
 
-from sessions_app.api.parsing import DRAIN_BYTES, BodyTooLarge
+from sessions_app.api.parsing import BodyTooLarge, RepeatedKeyError, drain, once
 
 PIECE = 256 * 1024
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -25,15 +24,7 @@ class TooDeepError(Exception):
     """A value is nested deeper than can be read."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise InvalidJSONError(f"the key {repeated[:100]!r} is repeated")
-    return found
-
-
-_STRICT = json.JSONDecoder(object_pairs_hook=_once)
+_STRICT = json.JSONDecoder(object_pairs_hook=once)
 
 
 class JSONReader:
@@ -92,6 +83,8 @@ class JSONReader:
                 value, end = decoder.raw_decode(self._text, self._at)
             except RecursionError:
                 raise TooDeepError from None
+            except RepeatedKeyError as error:
+                raise InvalidJSONError(str(error)) from None
             except ValueError as error:
                 # It may only be that its end is not here yet.
                 if not self._fill():
@@ -109,12 +102,8 @@ class JSONReader:
             raise self._wrong("the end")
 
     def drain(self) -> None:
-        """Read on to the end, or up to 16 MiB in all.
-
-        A client that is still sending would see a reset connection in place of the answer.
-        """
-        while self._taken < DRAIN_BYTES and (more := self._stream.read(PIECE)):
-            self._taken += len(more)
+        """Read on, as `parsing.drain` does."""
+        drain(self._stream, self._taken)
 
     def _next(self) -> str:
         """The next character that is no space, not taken yet; empty at the end."""

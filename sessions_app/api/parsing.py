@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from typing import IO, Any
 
 from django.conf import settings
@@ -23,6 +24,19 @@ class BodyTooLarge(APIException):
 
     status_code = 413
     default_code = "body_too_large"
+
+
+class RepeatedKeyError(ValueError):
+    """An object has a key twice, of which one value would be lost in silence."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `object_pairs_hook`; raises `RepeatedKeyError`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise RepeatedKeyError(f"the key {repeated[:100]!r} is repeated")
+    return found
 
 
 class StrictJSONParser(BaseParser):
@@ -60,11 +74,17 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
     body = stream.read(limit + 1)
     if len(body) <= limit:
         return body
-    # A client that is still sending would see a reset connection in place of the answer.
-    drained = len(body)
-    while drained < DRAIN_BYTES and (more := stream.read(256 * 1024)):
-        drained += len(more)
+    drain(stream, len(body))
     raise BodyTooLarge(f"the body is over the limit of {limit} bytes")
+
+
+def drain(stream: IO[bytes], taken: int) -> None:
+    """Read on to the end, or up to 16 MiB in all with the bytes that were taken.
+
+    A client that is still sending would see a reset connection in place of the answer.
+    """
+    while taken < DRAIN_BYTES and (more := stream.read(256 * 1024)):
+        taken += len(more)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

@@ -16,13 +16,21 @@ from sessions_app.errors import (
     InvalidInput,
     NotFound,
     NotPermitted,
+    QuotaExceeded,
     TooLarge,
 )
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-_STATUS_OF = {InvalidInput: 400, NotPermitted: 403, NotFound: 404, Conflict: 409, TooLarge: 413}
+_STATUS_OF = {
+    InvalidInput: 400,
+    NotPermitted: 403,
+    QuotaExceeded: 403,
+    NotFound: 404,
+    Conflict: 409,
+    TooLarge: 413,
+}
 
 
 def problem(
@@ -120,7 +128,7 @@ def _database_down(error: Exception) -> _Problem:
 
 
 def _domain_problem(error: DomainError) -> _Problem:
-    extra = dict(error.extra) if isinstance(error, Conflict) else {}
+    extra = dict(error.extra) if isinstance(error, Conflict | QuotaExceeded) else {}
     named: Any = error.errors if isinstance(error, InvalidInput) else extra.pop("errors", None)
     status = next(code for kind, code in _STATUS_OF.items() if isinstance(error, kind))
     return problem(status, error.detail, title=error.title, errors=named, **extra), {}

@@ -15,7 +15,7 @@ from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
 from sessions_app.states import RetryState
-from sessions_app.why_pending import why_pending_json
+from sessions_app.why_pending import why_pending
 
 _WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 
@@ -41,6 +41,7 @@ def session_json(session: Session) -> dict[str, Any]:
     """One session with all that is known of it."""
     (body,) = sessions_json([session])
     spec = session.spec
+    why = why_pending(session)
     return {
         **body,
         "image": spec.image,
@@ -56,7 +57,8 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
-        "why_pending": why_pending_json(session),
+        "pending_reason": None if why is None else why.message,
+        "why_pending": None if why is None else {"reason": why.reason, "ahead": why.ahead},
     }
 
 

@@ -67,10 +67,9 @@ class SessionSummary(BaseModel):
 
 
 class WhyPending(BaseModel):
-    """What holds a session that waits: in a word, and in words for people."""
+    """What holds a session that waits, in a word; in words for people it is `pending_reason`."""
 
     reason: Reason
-    message: str
     ahead: int
     """Sessions of its queue that go before it; counted up to 1,000."""
 
@@ -91,8 +90,9 @@ class Session(SessionSummary):
     scheduling_timeout: float | None
     termination_grace_period: float
     cancel_requested_at: datetime | None
+    pending_reason: str | None
     why_pending: WhyPending | None
-    """Of a session that has waited for some seconds."""
+    """Both of a session that has waited for some seconds, or waits for a quota."""
 
 
 class SessionPage(BaseModel):
@@ -268,6 +268,25 @@ class Settings(BaseModel):
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None
     updated_at: datetime | None
+
+
+class QuotaStanding(BaseModel):
+    """A quota that holds in a scope: whose it is, and how it stands, as quantities."""
+
+    scope: str
+    name: str
+    limit: str
+    used: str
+
+
+class Quotas(BaseModel):
+    """The limits of one scope, null where there is none; `usage` has those of its domain, too."""
+
+    scope: str
+    sessions: int | None
+    pending_sessions: int | None
+    resources: dict[str, str]
+    usage: list[QuotaStanding]
 
 
 class WhoAmI(BaseModel):

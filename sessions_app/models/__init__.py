@@ -5,6 +5,7 @@ from sessions_app.models.events import SessionEvent
 from sessions_app.models.logs import LogChunk
 from sessions_app.models.policies import FailureCategory, RetryPolicy, RetryPolicyRevision
 from sessions_app.models.queues import Queue
+from sessions_app.models.quotas import ProjectUsage
 from sessions_app.models.retries import RetryDecision, RetryDefaults, RetrySettings, RetrySlots
 from sessions_app.models.sessions import Session, SessionSpec
 from sessions_app.models.tenants import ApiToken, Domain, Membership, Project
@@ -17,6 +18,7 @@ __all__ = [
     "LogChunk",
     "Membership",
     "Project",
+    "ProjectUsage",
     "Queue",
     "RetryDecision",
     "RetryDefaults",

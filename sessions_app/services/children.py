@@ -11,6 +11,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from retry.decide import counters_after, max_attempts
+from retry.merge import bounded
 from retry.policy import parse_policy_json
 from sessions_app import wakeups
 from sessions_app.bulk import array, columns, json_array
@@ -29,7 +30,8 @@ from sessions_app.services.transitions import (
     fact,
     sessions_change,
 )
-from sessions_app.states import RetryState, Status
+from sessions_app.services.usage import Move, usage_note
+from sessions_app.states import Phase, RetryState, Status
 
 MANUAL = "manual"
 """The counter of retries that a person asked for; it has no limit."""
@@ -85,6 +87,12 @@ def children_create(
     pairs = list(zip(retries, children, strict=True))
     _insert_specs(pairs)
     _insert_children(pairs, now)
+    # Counted, not refused: the chain was admitted once.
+    usage_note(
+        Move(child.id, child.project_id, None, Phase.WAITING)
+        for retry, child in pairs
+        if retry.parent.limited
+    )
     decisions_dispatched(
         [
             (retry.parent.id, child.id, retry.by, _dumped(retry.resources))
@@ -243,12 +251,14 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
     rows = []
     for retry, child in pairs:
         parent = retry.parent
+        scope = scopes[parent.project_id]
+        policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
         attempts = max_attempts(
             child.retry_count,
             child.counters,
-            parse_policy_json(parent.retry_policy),
+            policy,
             applied(named[parent.project_id], parent.retry_policies),
-            scopes[parent.project_id].settings,
+            scope.settings,
         )
         rows.append(_audit(retry, child, attempts))
     return rows

@@ -4,7 +4,8 @@ import json
 import random
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -20,12 +21,27 @@ from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import retry_scopes
 from sessions_app.services.decisions import NewDecision
 
-_NOTHING: dict[str, Any] = {}
+# The tighter of the project's and its domain's quota of memory, for each pod.
 _RESOURCES = """
-    SELECT s.id, p.resources, p.termination_grace_period
-    FROM sessions_app_session s JOIN sessions_app_sessionspec p ON p.id = s.spec_id
+    SELECT s.id, c.resources, c.termination_grace_period, (
+        SELECT min(u."limit") FROM sessions_app_projectusage u
+        WHERE u.name = 'resources.memory' AND (u.project_id = p.id OR u.domain_id = p.domain_id)
+        ) / c.cluster_size
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    JOIN sessions_app_project p ON p.id = s.project_id
     WHERE s.id = ANY(%s::uuid[])
 """
+
+
+class _Spec(NamedTuple):
+    """What a session had: resources, and the grace period in seconds; `memory_ceiling` in bytes."""
+
+    resources: dict[str, Any]
+    grace: float
+    memory_ceiling: Decimal | None
+
+
+_UNREAD = _Spec({}, 0.0, None)
 
 
 class Judge:
@@ -45,7 +61,7 @@ class Judge:
     ) -> Decision | None:
         """What comes after this end; None after a success. `confirmed`: the run is surely over."""
         scope = self._scopes[session.project_id]
-        resources, grace = self._specs.get(session.id, (_NOTHING, 0.0))
+        spec = self._specs.get(session.id, _UNREAD)
         return decide(
             termination,
             Chain(
@@ -54,11 +70,12 @@ class Judge:
                 retry_count=session.retry_count,
                 root_created_at=session.root_submitted_at,
                 counters=session.retry_counters,
-                resources=resources,
+                resources=spec.resources,
+                memory_ceiling=spec.memory_ceiling,
                 # Before anybody told the run to stop, its end is the first that was seen of it.
                 preempted_at=session.terminating_at or self._now,
                 confirmed=confirmed,
-                grace_period=grace,
+                grace_period=spec.grace,
             ),
             parse_policy_json(session.retry_policy),
             scope.bounds,
@@ -77,8 +94,8 @@ class Judge:
         avoid_executor: str,
     ) -> NewDecision:
         """The decision as it is stored, with what it was made from."""
-        resources, _ = self._specs.get(session.id, (_NOTHING, 0.0))
-        changed = decision.resources is not None and decision.resources != resources
+        spec = self._specs.get(session.id, _UNREAD)
+        changed = decision.resources is not None and decision.resources != spec.resources
         preempted = decision.cause is RetryCause.PREEMPTED
         return NewDecision(
             session.id,
@@ -94,10 +111,10 @@ class Judge:
         return session.terminating_at is not None or any(each.grows_memory for each in named)
 
 
-def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, tuple[dict[str, Any], float]]:
-    """Resources and grace period (seconds) of the sessions that need them, in one query."""
+def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:
+    """What is to be known of the sessions that need it, in one query."""
     if not sessions:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(_RESOURCES, [array(session.id for session in sessions)])
-        return {row[0]: (json.loads(row[1]), row[2]) for row in cursor.fetchall()}
+        return {row[0]: _Spec(json.loads(row[1]), *row[2:]) for row in cursor.fetchall()}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
 from retry.merge import Layer, MergedBounds, merge, violations
@@ -19,13 +19,17 @@ from sessions_app.errors import Conflict, DomainError, InvalidInput
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Queue, Session
+from sessions_app.quotas import Quotas
 from sessions_app.retry_layers import policy_layers
 from sessions_app.retry_scopes import retry_scopes
 from sessions_app.scheduling_key import scheduling_key_sql
+from sessions_app.services.admission import Applicant, admission_refusals
 from sessions_app.services.children import submitted_facts
 from sessions_app.services.policy_names import Asked, chains_policies
 from sessions_app.services.transitions import EventRow, events_append
-from sessions_app.states import Status
+from sessions_app.services.usage import Move, UsageFull, quotas_read, usage_note
+from sessions_app.states import Phase, Status
+from sessions_app.steps import closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,17 @@ class _Root:
     def creation_id(self) -> str:
         return self.placed.submission.creation_id or str(self.id)
 
+    def refused(self, error: DomainError) -> "_Refused":
+        """In its place, unless it is there already."""
+        return _Refused(self.placed, error, self.digest)
+
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
     """A submission that cannot be carried out, unless it was before."""
 
     placed: Placed
-    error: InvalidInput
+    error: DomainError
     digest: str
 
     @property
@@ -137,7 +145,7 @@ def session_submit(placed: Placed) -> Submitted:
 
     The same `creation_id` with the same request finds the first session again. Raises `Conflict`
     if it came with another request, `InvalidInput` if the policy is over a bound or a named one
-    does not exist.
+    does not exist, `QuotaExceeded` if the project or its domain has no room for it.
     """
     (outcome,) = sessions_submit([placed])
     if isinstance(outcome, DomainError):
@@ -151,10 +159,59 @@ def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
         freezer = _Freezer([placed.project for placed in wanted])
         policies = chains_policies({placed.asked for placed in wanted})
         roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
-        new = [root for root in roots if isinstance(root, _Root)]
-        created = _insert(new, now=database_now())
+        roots, created = _insert_within_quotas(roots, now=database_now())
         known = _known([r for r in roots if isinstance(r, _Refused) or r.id not in created])
     return [_outcome(root, created, known) for root in roots]
+
+
+_Roots = list[_Root | _Refused]
+_TRIES = 5
+
+
+def _insert_within_quotas(roots: _Roots, *, now: datetime) -> tuple[_Roots, set[UUID]]:
+    """Insert the roots that there is room for: all of them, with refusals, and who was inserted.
+
+    The counters are moved last, so that nobody waits for us; whoever took the room in between
+    makes us look again.
+    """
+    limited: set[int] = set()
+    for _ in range(_TRIES):
+        quotas = quotas_read({each.project_id for each in roots}, waiting=True, live=True)
+        limited = quotas.projects
+        if not limited:
+            return roots, _insert(_accepted(roots), limited, now=now)
+        let_in = _let_in(roots, quotas)
+        try:
+            with transaction.atomic(), closing():
+                return let_in, _insert(_accepted(let_in), limited, now=now)
+        except UsageFull:
+            continue
+    # So busy that the room was never free for as long as an insert takes.
+    busy = Conflict("too many are submitted to this project at once; try again")
+    rest = [
+        root.refused(busy) if isinstance(root, _Root) and root.project_id in limited else root
+        for root in roots
+    ]
+    return rest, _insert(_accepted(rest), set(), now=now)
+
+
+def _accepted(roots: _Roots) -> list[_Root]:
+    return [root for root in roots if isinstance(root, _Root)]
+
+
+def _let_in(roots: _Roots, quotas: Quotas) -> _Roots:
+    """The same, with a refusal in place of those without room."""
+    accepted = _accepted(roots)
+    known = _known([root for root in accepted if root.placed.submission.creation_id])
+    applicants = [
+        Applicant(r.project_id, r.creation_id, r.placed.submission.spec) for r in accepted
+    ]
+    refusals = iter(admission_refusals(applicants, quotas, known))
+    return [_unless(next(refusals), root) if isinstance(root, _Root) else root for root in roots]
+
+
+def _unless(refusal: DomainError | None, root: _Root) -> _Root | _Refused:
+    return root if refusal is None else root.refused(refusal)
 
 
 class _Freezer:
@@ -221,8 +278,11 @@ _INSERT = f"""
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
 
-def _insert(roots: Sequence[_Root], *, now: datetime) -> set[UUID]:
-    """Insert those whose `creation_id` is new, with their specification and first event."""
+def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[UUID]:
+    """Insert those whose `creation_id` is new, with their specification and first event.
+
+    Those of projects that are `limited` are counted, no further than the quotas go.
+    """
     if not roots:
         return set()
     told = [root.placed.submission for root in roots]
@@ -254,6 +314,11 @@ def _insert(roots: Sequence[_Root], *, now: datetime) -> set[UUID]:
     _insert_specs(new)
     facts = submitted_facts({})
     events_append([EventRow(root, 1, "session.submitted", facts) for root in new], now=now)
+    usage_note(
+        Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
+        for root in new
+        if root.project_id in limited
+    )
     if new:
         wakeups.work_after_commit()
     return created

@@ -17,6 +17,7 @@ from django.db import connection
 from sessions_app import states
 from sessions_app.bulk import array, json_array
 from sessions_app.fold import FACTS
+from sessions_app.services.usage import Move, usage_note
 from sessions_app.states import Status
 
 # Columns that a change may set, with the type of their array. `status` brings `phase` with it.
@@ -66,6 +67,13 @@ class Writable(Protocol):
     def event_seq(self) -> int: ...
 
 
+class Movable(Writable, Protocol):
+    """What must be known to change a session that is there."""
+
+    @property
+    def limited(self) -> bool: ...
+
+
 @dataclass(slots=True)
 class Event:
     """A type of the contract, and what is said beside the changed facts."""
@@ -81,7 +89,7 @@ class Change:
     The first event gets the changed facts. A change of facts without an event is refused.
     """
 
-    session: Writable
+    session: Movable
     set: dict[str, Any]
     events: list[Event] = field(default_factory=list)
 
@@ -96,9 +104,12 @@ class EventRow:
     data: dict[str, Any]
 
 
-def sessions_change(changes: Sequence[Change], *, now: datetime) -> None:
+def sessions_change(
+    changes: Sequence[Change], *, now: datetime, within_quotas: bool = False
+) -> None:
     """Apply changes to sessions that the caller has locked, in its transaction.
 
+    The counters of their projects follow; with `within_quotas` no further than the limits go.
     Raises `TransitionNotAllowed` before anything is written if the table forbids one of them.
     """
     groups: dict[tuple[str, ...], list[tuple[UUID, dict[str, Any]]]] = defaultdict(list)
@@ -113,6 +124,16 @@ def sessions_change(changes: Sequence[Change], *, now: datetime) -> None:
     for columns, members in groups.items():
         _update(columns, members)
     events_append(rows, now=now)
+    usage_note(_moves(changes, within_quotas))
+
+
+def _moves(changes: Sequence[Change], guarded: bool) -> Iterable[Move]:
+    for change in changes:
+        target = change.set.get("status")
+        session = change.session
+        if target is not None and session.limited:
+            before, after = states.phase_of(session.status), states.phase_of(target)
+            yield Move(session.id, session.project_id, before, after, guarded)
 
 
 def _checked(change: Change) -> dict[str, Any]:

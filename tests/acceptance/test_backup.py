@@ -31,7 +31,10 @@ from tests.acceptance.running import (
     until,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("backup"),  # one backup for all
+]
 
 IS_ROOT = os.geteuid() == 0
 

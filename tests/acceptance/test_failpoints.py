@@ -31,7 +31,10 @@ from tests.acceptance.running import (
     until,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("failpoints"),  # one server for all, whose next life is the next test's
+]
 
 POLICY = {"max_retries": 1, "max_preemption_retries": 5}
 

@@ -19,7 +19,10 @@ from tests.acceptance.running import (
     until,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("killed"),  # one server for all
+]
 
 SWEEP_SECONDS = 20.0
 HANGS_ONCE = 'echo "attempt $REPRISE_ATTEMPT"; test "$REPRISE_ATTEMPT" -gt 0 || exec sleep 300'

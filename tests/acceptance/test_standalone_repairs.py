@@ -11,7 +11,10 @@ import pytest
 
 from tests.acceptance.running import Program, Standalone, ended, processes_of, submit, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("repairs"),  # one used directory for all
+]
 
 PROMPT_SECONDS = 30.0
 """For a refusal: nothing is waited for that will never come."""

@@ -1,23 +1,31 @@
 """How each kind of fault is done to the plant, and undone."""
 
-import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from random import Random
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 from amqp.exceptions import AMQPError
-from celery import Celery
 from kombu.exceptions import OperationalError
-from reprise_client import RepriseError
+from reprise_client import ApiError, Client, RepriseError
 
 from tests.faults import poison
+from tests.faults.load import JOB_SET
 from tests.faults.plan import Fault
 from tests.faults.plant import Plant
 
 CLOCK_OFF = 300.0
+LIMITS = {"retries_per_minute": 20, "queue_retries_per_minute": 15}
+"""Far fewer than there are, so that most wait for their slots."""
+MANY, BY_HAND = 40, 20
+MOST = 1000
+"""Sessions in a call in bulk."""
+WAITING = {"job_set": JOB_SET, "retry_state": "scheduled"}
+LONGEST_WAIT = 60.0
+"""Seconds that people wait for a slot once the limits are lifted."""
 SLOW = ("broker", "switch")
 """Parts whose mending takes time."""
 NOT_NOW = (psycopg.Error, OperationalError, AMQPError, RepriseError, OSError)
@@ -36,18 +44,25 @@ _CUT = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
+_PACED = """
+    SELECT session_id::text FROM sessions_app_retrydecision
+    WHERE state = 'scheduled' AND paced AND due_at > now() + make_interval(secs => %s)
+    ORDER BY due_at
+"""
 
 
 class Injector:
     """Begins and ends faults. What takes long is done by a thread, which `end` gives back.
 
-    `poisons` are the ids of the poison tasks that the broker has confirmed and still has.
+    `poisons` are the ids of the poison tasks that the broker took into a queue, and that no wipe
+    took from it.
     """
 
     def __init__(self, plant: Plant):
         self._plant = plant
         self.poisons: list[str] = []
-        self._pausing: Thread | None = None
+        self._switching: Thread | None = None
+        self._enough = Event()
         self._begins: dict[str, Callable[[Fault, Random], Any]] = {
             "worker killed": lambda f, r: plant.workers[f.target].kill(whole=r.random() < 0.5),
             "web killed": lambda f, _: plant.webs[f.target].kill(),
@@ -64,7 +79,8 @@ class Injector:
             "database connections cut": lambda _f, _r: self._execute(_CUT),
             "log store full": lambda _f, _r: self._execute(_FULL),
             "poison task": self._poison,
-            "retries paused": lambda _f, _r: self._pause(),
+            "retries paused": lambda _f, _r: self._switch(mode="paused"),
+            "retries limited": lambda _f, _r: self._switch(**LIMITS),
         }
         self._ends: dict[str, Callable[[Fault], Any]] = {
             "worker killed": lambda f: plant.workers[f.target].start(),
@@ -80,7 +96,8 @@ class Injector:
             "database connections cut": lambda _: None,
             "log store full": lambda _: self._execute(_NOT_FULL),
             "poison task": lambda _: None,
-            "retries paused": lambda _: self._resume(),
+            "retries paused": lambda _: self._switch_back(mode="on"),
+            "retries limited": lambda _: self._limit_no_more(),
         }
 
     def begin(self, fault: Fault) -> None:
@@ -113,35 +130,55 @@ class Injector:
             connection.execute(statement)
 
     def _poison(self, _fault: Fault, _random: Random) -> None:
-        task_id = str(uuid4())
-        with Celery(broker=self._plant.broker.url, set_as_current=False) as app:
-            app.conf.broker_transport_options = {"confirm_publish": True}
-            app.send_task(
-                poison.NAME,
-                task_id=task_id,
-                exchange="reprise",
-                exchange_type="topic",
-                routing_key="maintenance",
-                retry=False,
-                ignore_result=True,
-            )
-        self.poisons.append(task_id)
+        self.poisons.append(poison.send(self._plant.broker.url))
 
-    def _pause(self) -> None:
-        # In a thread of its own: what it needs may be down until another fault ends.
-        self._pausing = Thread(target=self._switch, args=("paused",), daemon=True)
-        self._pausing.start()
-
-    def _resume(self) -> None:
-        if self._pausing is not None:
-            self._pausing.join()
-        while not self._switch("on"):
-            time.sleep(1.0)
-
-    def _switch(self, mode: str) -> bool:
+    def hasten(self, patience: float = 2.0) -> None:
+        """Bring forward by hand what waits for longer, in seconds, for a slot under the limits; of
+        many cancel the newest."""
         try:
-            with self._plant.client() as client:
-                client.retry_settings_update(mode=mode)
-        except RepriseError:
-            return False
-        return True
+            with self._plant.connect() as connection, self._plant.client() as client:
+                waiting = connection.execute(_PACED, [patience]).fetchall()
+                for (session,) in waiting[:BY_HAND]:
+                    with suppress(ApiError):  # somebody else did
+                        client.retry(session)
+                if over := waiting[BY_HAND : BY_HAND + MOST]:
+                    client.sessions_cancel_bulk(WAITING, limit=len(over))
+        except NOT_NOW:
+            return
+
+    def _switch(self, **changes: Any) -> None:
+        # In a thread of its own: what it needs may be down until another fault ends.
+        self._enough = Event()
+        change = partial(self._persist, partial(_change, **changes), self._enough)
+        self._switching = Thread(target=change, daemon=True)
+        self._switching.start()
+
+    def _switch_back(self, **changes: Any) -> None:
+        self._enough.set()
+        if self._switching is not None:
+            self._switching.join()
+        self._persist(partial(_change, **changes), Event())
+
+    def _limit_no_more(self) -> None:
+        if self._switching is not None:
+            self._switching.join()  # until the limits hold
+        self._persist(_retry_many, Event())
+        self._switch_back(**dict.fromkeys(LIMITS))
+        self.hasten(LONGEST_WAIT)
+
+    def _persist(self, call: Callable[[Client], Any], enough: Event) -> None:
+        while True:
+            with suppress(RepriseError), self._plant.client() as client:
+                call(client)
+                return
+            if enough.wait(1.0):
+                return
+
+
+def _change(client: Client, **changes: Any) -> None:
+    client.retry_settings_update(**changes)
+
+
+def _retry_many(client: Client) -> None:
+    """So many at once that most have to wait, whatever else goes on."""
+    client.sessions_retry_bulk({"job_set": JOB_SET, "status": "ERROR"}, limit=MANY)

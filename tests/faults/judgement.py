@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ from tests.faults.load import JOB_SET
 
 
 class Attempt(NamedTuple):
-    """A session as the server has it; `unfenced`: settled although it might have run on."""
+    """A session as the server has it; `unfenced`: settled although it might have run on; `paced`:
+    a storm limit made its retry wait."""
 
     id: str
     root: str
@@ -24,6 +25,7 @@ class Attempt(NamedTuple):
     token: int | None
     unfenced: bool
     log_size: int
+    paced: bool = False
 
 
 @dataclass
@@ -54,8 +56,9 @@ _ATTEMPTS = """
         EXISTS (SELECT FROM sessions_app_sessionevent e
             WHERE e.session_id = s.id AND e.data->>'unfenced' = 'true'),
         coalesce((SELECT sum(length(c.data)) FROM sessions_app_logchunk c
-            WHERE c.session_id = s.id), 0)::int
-    FROM sessions_app_session s
+            WHERE c.session_id = s.id), 0)::int,
+        coalesce(d.paced, false)
+    FROM sessions_app_session s LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
 """
 
 
@@ -99,6 +102,37 @@ def nothing_is_lost(
         number = creation_id.removeprefix("faults-")
         if len(found) > 1 or not number.isdigit() or int(number) >= submitted:
             yield f"nobody submitted {creation_id} {len(found)} times"
+
+
+def promises_are_kept(attempts: Sequence[Attempt], promised: Iterable[str]) -> Iterator[str]:
+    """Each next attempt that somebody who retried was told of is there."""
+    for missing in sorted(set(promised) - {each.id for each in attempts}):
+        yield f"{missing} was promised to who retried, and is not there"
+
+
+_SLOTS = """
+    SELECT to_char(date_trunc('minute', d.due_at), 'HH24:MI'), s.queue_id, count(*)
+    FROM sessions_app_retrydecision d JOIN sessions_app_session s ON s.id = d.session_id
+    WHERE d.paced AND d.state = 'dispatched' AND d.dispatched_at >= d.due_at
+    GROUP BY date_trunc('minute', d.due_at), s.queue_id
+"""
+
+
+def slots_of(connection: "psycopg.Connection[Any]") -> list[tuple[str, int, int]]:
+    """How many retries waited for their slots in a minute, by minute and queue."""
+    return [(minute, queue, count) for minute, queue, count in connection.execute(_SLOTS)]
+
+
+def limits_hold(slots: Iterable[tuple[str, int, int]], cluster: int, queue: int) -> Iterator[str]:
+    """No minute got more retries than a storm limit allows, of those that it made wait."""
+    minutes: Counter[str] = Counter()
+    for minute, number, count in slots:
+        minutes[minute] += count
+        if count > queue:
+            yield f"{minute}: {count} retries of queue {number}, limited to {queue}"
+    for minute, count in minutes.items():
+        if count > cluster:
+            yield f"{minute}: {count} retries, limited to {cluster}"
 
 
 def nothing_runs_twice(truth: Truth) -> Iterator[str]:
@@ -164,13 +198,22 @@ def streams_tell_all(connection: "psycopg.Connection[Any]", seen: Sequence[int])
         yield f"{len(missing)} events were never told: {missing[:5]}"
 
 
-def poison_is_parked(
-    connection: "psycopg.Connection[Any]", poisons: Sequence[str]
-) -> Iterator[str]:
-    """Each poison task that no wipe of the broker took is shown to operators."""
+def parked_of(connection: "psycopg.Connection[Any]") -> set[str]:
+    """The tasks that are shown to operators."""
     rows = connection.execute("SELECT task_id FROM reprise_parkedtask").fetchall()
-    for missing in sorted(set(poisons) - {row[0] for row in rows}):
-        yield f"poison task {missing} is not parked"
+    return {row[0] for row in rows}
+
+
+def poison_is_parked(
+    parked: Collection[str], poisons: Iterable[str], found: Mapping[str, str]
+) -> Iterator[str]:
+    """Each poison task that no wipe of the broker took is shown to operators.
+
+    `found` says in which queue of the broker a task still stands.
+    """
+    for missing in sorted(set(poisons) - set(parked)):
+        where = f"in {found[missing]}" if missing in found else "in none of the broker's queues"
+        yield f"poison task {missing} is not parked: it is {where}"
 
 
 _UNFINISHED = """

@@ -2,10 +2,12 @@
 
 import json
 import threading
+import time
+from collections import Counter
 from random import Random
 from typing import Any
 
-from reprise_client import Client, RepriseError
+from reprise_client import ApiError, BulkChanges, Client, RepriseError
 
 from tests.faults.plant import Plant
 
@@ -13,6 +15,13 @@ JOB_SET = "faults"
 EVERY = 0.5
 """Seconds between two submissions in bulk."""
 CANCELLED, RETRIED = 0.2, 0.1
+BULK = 6
+"""So many newest sessions are cancelled, or retried, in one call."""
+BULK_EVERY = 8
+"""Submissions in bulk between two such calls."""
+CANCELLED_IN_BULK: list[dict[str, str]] = [{"status": "PENDING"}, {"retry_state": "scheduled"}]
+RETRIED_IN_BULK: list[dict[str, str]] = [{"status": "ERROR"}, {"status": "CANCELLED"}]
+IN_VAIN = "calls in vain"
 RECENT = 100
 """Of so many last submissions one is cancelled or retried: older ones have mostly ended."""
 POLICY = {
@@ -66,7 +75,8 @@ class Load(threading.Thread):
     """Submits `rate` sessions a second until `finish`, and cancels and retries a few chains.
 
     `acknowledged` are the ids that the server gave, by creation id; a submission that got no answer
-    after some tries is given up and may have happened or not. `failures` counts calls in vain.
+    after some tries is given up and may have happened or not. `promised` are the ids of the next
+    attempts that it gave to who retried. `outcomes` counts what calls did, and those in vain.
     """
 
     def __init__(self, plant: Plant, seed: int, rate: float):
@@ -76,8 +86,9 @@ class Load(threading.Thread):
         self._rate = rate
         self._finished = threading.Event()
         self.acknowledged: dict[str, str] = {}
+        self.promised: list[str] = []
         self.submitted = 0
-        self.failures = 0
+        self.outcomes: Counter[str] = Counter()
         self.refused: list[str] = []
 
     def finish(self) -> None:
@@ -86,10 +97,28 @@ class Load(threading.Thread):
 
     def run(self) -> None:
         with self._plant.client() as client:
+            rounds, began = 0, time.monotonic()
             while not self._finished.wait(EVERY):
-                self._submit(client, max(1, round(self._rate * EVERY)))
+                rounds += 1
+                late = self._rate * (time.monotonic() - began) - self.submitted
+                # What an outage held up comes soon after it, but not all of it at once.
+                count = round(min(late, 2 * self._rate * EVERY))
+                self._submit_one(client)
+                self._submit(client, max(1, count - 1))
                 for _ in range(3):
                     self._meddle(client)
+                if rounds % BULK_EVERY == 0:
+                    self._meddle_in_bulk(client)
+
+    def _submit_one(self, client: Client) -> None:
+        fields = body(self._random, self.submitted)
+        self.submitted += 1
+        try:
+            self.acknowledged[fields["creation_id"]] = client.session_create(**fields).id
+        except RepriseError as error:
+            self.outcomes[IN_VAIN] += 1
+            if isinstance(error, ApiError) and error.status < 500:
+                self.refused.append(f"{fields['creation_id']}: {error}")
 
     def _submit(self, client: Client, count: int) -> None:
         bodies = [body(self._random, self.submitted + number) for number in range(count)]
@@ -97,7 +126,7 @@ class Load(threading.Thread):
         try:
             outcomes = client.sessions_create(bodies)
         except RepriseError:
-            self.failures += 1
+            self.outcomes[IN_VAIN] += 1
             return
         for each, outcome in zip(bodies, outcomes, strict=True):
             if outcome.session_id:
@@ -117,7 +146,20 @@ class Load(threading.Thread):
             if drawn < CANCELLED:
                 client.cancel(session)
             elif drawn < CANCELLED + RETRIED:
-                client.retry(client.attempts(session)[-1].id)
+                self.promised.append(client.retry(client.attempts(session)[-1].id).id)
         except RepriseError:
             # Most often a chain that cannot be retried just now, which is no failure.
-            self.failures += 1
+            self.outcomes[IN_VAIN] += 1
+
+    def _meddle_in_bulk(self, client: Client) -> None:
+        cancelled, retried = map(self._random.choice, (CANCELLED_IN_BULK, RETRIED_IN_BULK))
+        try:
+            done = client.sessions_cancel_bulk({"job_set": JOB_SET, **cancelled}, limit=BULK)
+            self._told(done)
+            self._told(client.sessions_retry_bulk({"job_set": JOB_SET, **retried}, limit=BULK))
+        except RepriseError:
+            self.outcomes[IN_VAIN] += 1
+
+    def _told(self, page: BulkChanges) -> None:
+        self.outcomes.update(f"{each.outcome} in bulk" for each in page.results)
+        self.promised += [each.next_session_id for each in page.results if each.next_session_id]

@@ -20,8 +20,8 @@ KINDS = {
     "beat killed": Kind("beat", 1, 0.2, 5),
     "executor killed": Kind("executor", 2, 0.2, 4),
     "executor killed, clock off by 5 min": Kind("executor", 2, 0.2, 2),
-    "executor cut off": Kind("executor", 2, 2, 30),
-    "executor frozen": Kind("executor", 2, 2, 30),
+    "executor cut off": Kind("executor", 2, 2, 20),
+    "executor frozen": Kind("executor", 2, 2, 20),
     "broker stopped": Kind("broker", 1, 1, 6),
     "broker wiped": Kind("broker", 1, 0, 2),
     "PostgreSQL restarted": Kind("postgres", 1, 0, 1),
@@ -29,7 +29,11 @@ KINDS = {
     "log store full": Kind("log store", 1, 2, 6),
     "poison task": Kind("broker", 1, 0, 0),
     "retries paused": Kind("switch", 1, 1, 4),
+    "retries limited": Kind("switch", 1, 2, 5),
 }
+LONG = 10.0
+"""Seconds: longer than a lease lasts (`plant.LEASE_TTL` and its grace). A fault that is planned to
+last longer lasts so long at least."""
 GAP = (1.0, 3.0)
 LEAD = 3.0
 """Seconds of peace at the beginning."""
@@ -48,22 +52,45 @@ class Fault:
     @property
     def part(self) -> str:
         """What it happens to; one part has one fault at a time."""
-        kind = KINDS[self.kind]
-        return f"{kind.part} {self.target}" if kind.parts > 1 else kind.part
+        return _part(self.kind, self.target)
 
 
 def plan(seed: int, seconds: float) -> list[Fault]:
-    """Faults for so many seconds. Each kind comes once before any comes twice."""
+    """Faults for so many seconds. Each kind comes once before any comes twice, and the first of
+    its kind is among the longer ones."""
     random = Random(seed)
     faults: list[Fault] = []
     left: list[str] = []
-    gap = min(1.0, (seconds - LEAD) / (len(KINDS) * sum(GAP) / 2))
+    free_at: dict[str, float] = {}
+    gap = min(1.0, (seconds - LEAD) / (len(KINDS) * max(GAP)))
     at = LEAD
     while at < seconds:
-        left = left or random.sample(sorted(KINDS), len(KINDS))
+        left = left or _round(random)
         kind = left.pop()
         _, parts, shortest, longest = KINDS[kind]
-        lasts = random.uniform(shortest, longest)
-        faults.append(Fault(at, kind, random.randrange(parts), lasts, random.randrange(1 << 30)))
+        first = all(fault.kind != kind for fault in faults)
+        lasts = random.uniform((shortest + longest) / 2 if first else shortest, longest)
+        # One that would have to wait for another to end is rather for the part beside it.
+        free = {n: free_at.get(_part(kind, n), 0.0) for n in random.sample(range(parts), parts)}
+        target = min(free, key=free.__getitem__)
+        fault = Fault(at, kind, target, lasts, random.randrange(1 << 30))
+        free_at[fault.part] = max(at, free[target]) + lasts
+        faults.append(fault)
         at += gap * random.uniform(*GAP)
     return faults
+
+
+def _round(random: Random) -> list[str]:
+    """All kinds, the last one first; what lasts long begins apart, and early enough to end."""
+    drawn = random.sample(sorted(KINDS), len(KINDS))
+    long = [kind for kind in drawn if KINDS[kind].longest > LONG]
+    kinds = [kind for kind in drawn if kind not in long]
+    for number, kind in enumerate(long):
+        share = (number + random.random() / 2) / len(long)
+        kinds.insert(round(len(kinds) * (1 - share)), kind)
+    return kinds
+
+
+def _part(kind: str, target: int) -> str:
+    part, parts, _, _ = KINDS[kind]
+    return f"{part} {target}" if parts > 1 else part

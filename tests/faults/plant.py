@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -30,11 +31,13 @@ TIMES = {
     "REPRISE_LEASE_TTL": f"{LEASE_TTL:g}",
     "REPRISE_LEASE_GRACE": f"{LEASE_GRACE:g}",
     "REPRISE_ACCEPTANCE_TIMEOUT": "4",
-    "REPRISE_UNCONFIRMED_AFTER": "6",
+    "REPRISE_UNCONFIRMED_AFTER": "3",
     "REPRISE_EXECUTOR_STALE_AFTER": "4",
+    "REPRISE_WORKER_STUCK_AFTER": "20",
 }
-"""Seconds: leases that end within a test."""
-REPORT_TROUBLE = 0.04
+"""Seconds: leases that end within a test, and workers that hang."""
+TROUBLES = ("lost", "unanswered", "repeated", "reordered", "replayed")
+REPORT_TROUBLE = 0.06
 OUTPUT_BYTES = 300
 SCRIPT = {
     "seconds": {"mean": 1.5},
@@ -46,10 +49,7 @@ SCRIPT = {
     "node_loss_rate": 0.01,
     "node_down_seconds": 10,
     "output_bytes": OUTPUT_BYTES,
-    **{
-        f"{kind}_report_rate": REPORT_TROUBLE
-        for kind in ("lost", "unanswered", "repeated", "reordered", "replayed")
-    },
+    **{f"{kind}_report_rate": REPORT_TROUBLE for kind in TROUBLES},
 }
 SET_UP = """
 import django, sys
@@ -58,13 +58,15 @@ from django.core.management import call_command
 from pathlib import Path
 from reprise.standalone import credentials
 call_command("migrate", verbosity=0)
-call_command("declare_queues")
 directory = Path(sys.argv[1])
 project = credentials.ensure_tenants()
 credentials.ensure_credentials(directory, sys.argv[2], project)
 for name in sys.argv[3:]:
     call_command("create_executor", name, token_file=directory / f"{name}.token")
+sys.stdin.read()
+call_command("declare_queues")
 """
+"""Once its input ends, the broker is there."""
 # As an operator may: sweeps every few seconds, so that a run ends soon after its last fault.
 HURRY = "UPDATE django_celery_beat_intervalschedule SET every = 3 WHERE every <= 60"
 
@@ -130,13 +132,19 @@ class Part:
         self.surprises.append(f"{self.name} ended by itself: {self._process.returncode}: {text}")
         self.start()
 
+    def ask(self) -> None:
+        """Ask it to end."""
+        self.wanted = False
+        self.thaw()
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+
     def stop(self) -> None:
         """Ask it to end, and see to it."""
-        self.wanted = False
+        self.ask()
         if self._process is None:
             return
-        with suppress(ProcessLookupError):
-            self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -183,7 +191,16 @@ class Plant:
                 os.kill(process.pid, signal.SIGKILL)
 
     def _start(self) -> None:
-        self.broker.start()
+        with ThreadPoolExecutor(1) as beside:
+            self._prepare(beside.submit(self.broker.start))
+        for part in self.parts:
+            part.start()
+        said = json.loads((self.directory / "credentials.json").read_text())
+        self.token: str = said["token"]
+        with self.client() as client:
+            until(lambda: _answers(client), "the web servers answer")
+
+    def _prepare(self, broker_is_up: "Future[None]") -> None:
         self.database_url = self.postgres.start()
         self._environ = {
             "DATABASE_URL": self.database_url,
@@ -196,18 +213,12 @@ class Plant:
         }
         ports = [_free_port(), _free_port()]
         self.people = self._proxy(ports)
-        self._set_up()
+        self._set_up(broker_is_up)
         self.links = [self._proxy(ports) for _ in EXECUTORS]
         self.webs = [self._web(number, port) for number, port in enumerate(ports)]
         self.workers = [self._worker(number) for number in range(2)]
         self.beat = self._part("beat", lambda: self._celery("beat"), **self._environ)
         self.executors = [self._executor(number) for number in range(len(EXECUTORS))]
-        for part in self.parts:
-            part.start()
-        said = json.loads((self.directory / "credentials.json").read_text())
-        self.token: str = said["token"]
-        with self.client() as client:
-            until(lambda: _answers(client), "the web servers answer")
 
     @property
     def parts(self) -> list[Part]:
@@ -249,7 +260,8 @@ class Plant:
 
     def stop_parts(self) -> None:
         for part in self.parts:
-            part.thaw()
+            part.ask()
+        for part in self.parts:
             part.stop()
 
     def _proxy(self, ports: list[int]) -> Proxy:
@@ -257,12 +269,17 @@ class Plant:
         self._proxies.append(proxy)
         return proxy
 
-    def _set_up(self) -> None:
+    def _set_up(self, broker_is_up: "Future[None]") -> None:
         command = [sys.executable, "-c", SET_UP, str(self.directory), self.people.url, *EXECUTORS]
         environ = clean_environ(**self._environ)
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"cannot be set up: {done.stderr}")
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen(command, cwd=ROOT, env=environ, text=True, **pipes) as setting_up:
+            try:
+                broker_is_up.result()
+            finally:
+                _, said = setting_up.communicate()
+        if setting_up.returncode:
+            raise RuntimeError(f"cannot be set up: {said}")
         with self.connect() as connection:
             connection.execute(HURRY)
 

@@ -1,6 +1,5 @@
 """One run: load and faults for a while, then peace, then judgement."""
 
-import heapq
 import shutil
 import sys
 import tempfile
@@ -14,19 +13,19 @@ from threading import Thread
 import psycopg
 
 from tests.acceptance.running import check_database
-from tests.faults import judgement
-from tests.faults.injections import NOT_NOW, Injector
+from tests.faults import judgement, poison
+from tests.faults.injections import LIMITS, NOT_NOW, Injector
 from tests.faults.load import Load
-from tests.faults.plan import KINDS, Fault, plan
+from tests.faults.plan import KINDS, LONG, Fault, plan
 from tests.faults.plant import EXECUTORS, OUTPUT_BYTES, Plant
 from tests.faults.stream import StreamReader
 
 TICK = 0.1
 AGAIN_SECONDS = 1.0
 PEACE_SECONDS = 150.0
-"""After the last fault every chain has to end within so long."""
-POISON_SECONDS = 40.0
-PEACE_LOOK = 2.0
+"""After the last fault every chain has to end within so long, and all poison to be parked: longer
+than the watchdog's patience with a worker that hangs and holds it."""
+PEACE_LOOK = 1.0
 LATE_SECONDS = 30.0
 DEFAULT_RATE = 12.0
 
@@ -40,70 +39,89 @@ class Result:
     sessions: int = 0
     attempts: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    paced: int = 0
     unfenced: int = 0
     overtaken: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    lasted: dict[str, float] = field(default_factory=dict)
     troubles: Counter[str] = field(default_factory=Counter)
     peace: float = 0.0
     violations: list[str] = field(default_factory=list)
 
 
 class Storm:
-    """Does the faults of a plan, each part of the plant one at a time."""
+    """Does the faults of a plan, each part of the plant one at a time.
+
+    `lasted` is how long the longest fault of each kind did, in seconds.
+    """
 
     def __init__(self, plant: Plant, faults: list[Fault]):
-        self._plant = plant
         self.injector = Injector(plant)
         self._waiting = list(faults)
-        self._ends: list[tuple[float, int, Fault]] = []
+        self._going: list[tuple[float, Fault]] = []
         self._closing: list[tuple[Thread, Fault]] = []
         self._busy: set[str] = set()
-        self._not_before = 0.0
+        self._not_before: dict[Fault, float] = {}
         self.done: Counter[str] = Counter()
+        self.lasted: dict[str, float] = {}
 
-    def step(self, now: float, *, ending: bool = False) -> None:
-        """Begin and end what is due; with `ending` nothing begins and everything ends."""
+    def step(self, now: float, *, hurry: bool = False) -> None:
+        """End and begin what is due.
+
+        In a `hurry` long faults end before their time, and none of a kind begins that there was.
+        """
         for thread, fault in self._closing:
             if not thread.is_alive():
                 self._busy.discard(fault.part)
         self._closing = [(thread, fault) for thread, fault in self._closing if thread.is_alive()]
-        while self._ends and (ending or self._ends[0][0] <= now):
-            _, number, fault = heapq.heappop(self._ends)
-            try:
-                closing = self.injector.end(fault)
-            except NOT_NOW:
-                heapq.heappush(self._ends, (now + AGAIN_SECONDS, number, fault))
-                return
-            if closing is None:
-                self._busy.discard(fault.part)
-            else:
-                self._closing.append((closing, fault))
-        if not ending:
-            self._begin(now)
-
-    def _begin(self, now: float) -> None:
+        for began, fault in sorted(self._going, key=lambda each: each[0] + each[1].seconds):
+            lasts = min(fault.seconds, LONG) if hurry else fault.seconds
+            if began + lasts <= now and self._not_before.get(fault, 0.0) <= now:
+                self._end(began, fault, now)
+        if hurry:
+            self._waiting = [each for each in self._waiting if each.kind not in self.done]
         for fault in [each for each in self._waiting if each.at <= now]:
-            if fault.part in self._busy or now < self._not_before:
-                continue
-            try:
-                self.injector.begin(fault)
-            except NOT_NOW:
-                self._not_before = now + AGAIN_SECONDS
-                continue
-            self._waiting.remove(fault)
-            self._busy.add(fault.part)
-            self.done[fault.kind] += 1
-            _say(f"{now:6.1f} s  {fault.kind}, {fault.part}, {fault.seconds:.1f} s")
-            heapq.heappush(self._ends, (now + fault.seconds, id(fault), fault))
+            if fault.part not in self._busy and self._not_before.get(fault, 0.0) <= now:
+                self._begin(fault, now)
+
+    def _begin(self, fault: Fault, now: float) -> None:
+        try:
+            self.injector.begin(fault)
+        except NOT_NOW:
+            self._not_before[fault] = now + AGAIN_SECONDS
+            return
+        self._waiting.remove(fault)
+        self._busy.add(fault.part)
+        self._going.append((now, fault))
+        self.done[fault.kind] += 1
+        _say(f"{now:6.1f} s  {fault.kind}, {fault.part}, {fault.seconds:.1f} s")
+
+    def _end(self, began: float, fault: Fault, now: float) -> None:
+        try:
+            closing = self.injector.end(fault)
+        except NOT_NOW:
+            self._not_before[fault] = now + AGAIN_SECONDS
+            return
+        self._going.remove((began, fault))
+        self.lasted[fault.kind] = max(now - began, self.lasted.get(fault.kind, 0.0))
+        if closing is None:
+            self._busy.discard(fault.part)
+        else:
+            self._closing.append((closing, fault))
 
     def owes(self, late: float) -> bool:
-        """Faults had to wait for others, and may be done `late`, in seconds."""
-        return bool(self._waiting) and late < LATE_SECONDS
+        """Kinds of faults had to wait for others, and may come `late`, in seconds."""
+        return late < LATE_SECONDS and any(each.kind not in self.done for each in self._waiting)
+
+    def forgo(self) -> None:
+        """Begin nothing more."""
+        self._waiting.clear()
 
     @property
     def over(self) -> bool:
         """Nothing of it is left."""
-        return not self._ends and not self._closing
+        return not self._going and not self._closing
 
 
 def run(seed: int, seconds: float, rate: float = DEFAULT_RATE, keep: Path | None = None) -> Result:
@@ -127,20 +145,22 @@ def _play(plant: Plant, result: Result, seconds: float, rate: float) -> None:
     load.start()
     reader.start()
     while (now := time.monotonic() - began) < seconds or storm.owes(now - seconds):
-        storm.step(now)
+        storm.step(now, hurry=now >= seconds)
         plant.look()
         time.sleep(TICK)
     _say(f"{now:6.1f} s  peace")
     load.finish()
+    storm.forgo()
     while not storm.over:
-        storm.step(time.monotonic() - began, ending=True)
+        storm.step(time.monotonic() - began, hurry=True)
+        plant.look()
         time.sleep(TICK)
     left = _await_peace(plant, storm, result)
     result.violations += [f"has not ended: {line}" for line in left]
     plant.stop_parts()
     reader.finish()
-    result.faults = storm.done
-    result.submitted = load.submitted
+    result.faults, result.lasted = storm.done, storm.lasted
+    result.submitted, result.outcomes = load.submitted, load.outcomes
     result.violations += [f"refused: {line}" for line in load.refused]
     result.violations += [text for part in plant.parts for text in part.surprises]
     result.violations += _judge(plant, result, load, reader, storm)
@@ -152,15 +172,18 @@ def _await_peace(plant: Plant, storm: Storm, result: Result) -> list[str]:
     left = ["nobody has looked"]
     while (waited := time.monotonic() - began) < PEACE_SECONDS:
         plant.look()
+        storm.injector.hasten()
         try:
             with plant.connect() as connection:
                 left = judgement.unfinished(connection)
-                parked = not list(judgement.poison_is_parked(connection, storm.injector.poisons))
+                parked = judgement.parked_of(connection).issuperset(storm.injector.poisons)
         except psycopg.Error as error:
             left, parked = [f"the database does not answer: {error}"], False
-        if not left and (parked or waited > POISON_SECONDS):
+        if not left and parked:
             break
         _say(f"{waited:6.1f} s  {len(left)} chains go on, all poison is parked: {parked}")
+        if len(left) == 1:
+            _say(f"          {left[0]}")
         time.sleep(PEACE_LOOK)
     result.peace = time.monotonic() - began
     return left
@@ -177,15 +200,21 @@ def _judge(
         result.attempts = len(attempts)
         result.sessions = sum(each.retry_count == 0 for each in attempts)
         result.statuses = Counter(each.status for each in attempts)
+        result.paced = sum(each.paced for each in attempts)
         result.unfenced = sum(each.unfenced for each in attempts)
         result.overtaken = judgement.overtaken(attempts, truth)
         yield from judgement.nothing_is_lost(attempts, load.acknowledged, load.submitted)
+        yield from judgement.promises_are_kept(attempts, load.promised)
+        slots = judgement.slots_of(connection)
+        yield from judgement.limits_hold(slots, *LIMITS.values())
         yield from judgement.nothing_runs_twice(truth)
         yield from judgement.one_run_of_a_chain(attempts, truth)
         yield from judgement.ends_are_true(attempts, truth)
         yield from judgement.output_is_whole(attempts, OUTPUT_BYTES)
         yield from judgement.streams_tell_all(connection, reader.seen)
-        yield from judgement.poison_is_parked(connection, storm.injector.poisons)
+        found = poison.whereabouts(plant.broker.url)
+        parked = judgement.parked_of(connection)
+        yield from judgement.poison_is_parked(parked, storm.injector.poisons, found)
     yield from check_database(plant.database_url)
 
 
@@ -197,8 +226,13 @@ def table(result: Result) -> str:
         ("chains", result.sessions),
         ("attempts", result.attempts),
         *((f"  {status}", count) for status, count in sorted(result.statuses.items())),
+        ("  of them with a retry that had to wait", result.paced),
         ("  of them settled unfenced", result.unfenced),
         ("  of them succeeded too late", result.overtaken),
+        *(
+            (f"calls {what}" if what == "failed" else what, count)
+            for what, count in sorted(result.outcomes.items())
+        ),
         *((kind, result.faults[kind]) for kind in KINDS),
         *((f"reports {kind}", count) for kind, count in sorted(result.troubles.items())),
         ("seconds to peace", round(result.peace)),

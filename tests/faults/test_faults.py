@@ -3,9 +3,10 @@
 import pytest
 
 from tests.faults.plan import KINDS
+from tests.faults.plant import LEASE_GRACE, LEASE_TTL, TROUBLES
 from tests.faults.run import run, table
 
-SECONDS = 40.0
+SECONDS = 30.0
 
 
 @pytest.mark.slow
@@ -17,4 +18,9 @@ def test_nothing_is_lost_and_nothing_happens_twice() -> None:
     told = "\n".join([table(result), *result.violations])
     assert result.violations == [], told
     assert set(result.faults) == set(KINDS), told
+    for kind in ("executor cut off", "executor frozen"):
+        assert result.lasted[kind] > LEASE_TTL + LEASE_GRACE, told
+    assert set(result.troubles) == set(TROUBLES), told
+    assert {"cancelled in bulk", "retried in bulk"} <= set(result.outcomes), told
+    assert result.paced, told
     assert result.attempts > result.sessions > 100, told

@@ -9,13 +9,17 @@ from tests.faults.judgement import (
     Run,
     Truth,
     ends_are_true,
+    limits_hold,
     nothing_is_lost,
     nothing_runs_twice,
     one_run_of_a_chain,
     output_is_whole,
+    poison_is_parked,
+    promises_are_kept,
     truth_of,
 )
-from tests.faults.plan import KINDS, plan
+from tests.faults.plan import KINDS, LONG, plan
+from tests.faults.plant import LEASE_GRACE, LEASE_TTL
 
 SIZE = 300
 ROOT = Attempt("a", "a", "faults-0", 0, "ERROR", 3, 1, unfenced=False, log_size=SIZE)
@@ -81,6 +85,26 @@ def test_output_that_is_lost_or_doubled() -> None:
         assert complaints([ROOT, CHILD._replace(log_size=size)], RUNS) == {"output"}
 
 
+def test_poison_that_nobody_is_shown() -> None:
+    assert list(poison_is_parked({"p", "q"}, ["p"], {})) == []
+    (lost, stuck) = poison_is_parked({"p"}, ["p", "q", "r"], {"r": "maintenance"})
+    assert lost == "poison task q is not parked: it is in none of the broker's queues"
+    assert stuck == "poison task r is not parked: it is in maintenance"
+
+
+def test_a_retry_that_was_promised() -> None:
+    assert list(promises_are_kept([ROOT, CHILD], ["b"])) == []
+    assert len(list(promises_are_kept([ROOT], ["b"]))) == 1
+
+
+def test_a_minute_with_too_many_retries() -> None:
+    assert list(limits_hold([("10:00", 1, 15), ("10:00", 2, 5), ("10:01", 1, 15)], 20, 15)) == []
+    (queues,) = limits_hold([("10:00", 1, 16)], 20, 15)
+    assert queues == "10:00: 16 retries of queue 1, limited to 15"
+    (clusters,) = limits_hold([("10:00", 1, 15), ("10:00", 2, 6)], 20, 15)
+    assert clusters == "10:00: 21 retries, limited to 20"
+
+
 def test_a_run_without_an_end_ended_with_its_agent(tmp_path: Path) -> None:
     log = tmp_path / "runs"
     lines = [
@@ -102,6 +126,8 @@ def test_a_seed_means_the_same_faults() -> None:
 
 def test_even_a_short_storm_has_every_kind() -> None:
     for seed in range(20):
-        faults = plan(seed, 40)
+        faults = plan(seed, 20)
         assert {fault.kind for fault in faults} == set(KINDS)
-        assert all(0 < fault.at < 40 for fault in faults)
+        assert all(0 < fault.at < 20 for fault in faults)
+        longest = {fault.kind for fault in faults if fault.seconds > LONG > LEASE_TTL + LEASE_GRACE}
+        assert longest == {"executor cut off", "executor frozen"}

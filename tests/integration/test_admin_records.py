@@ -90,6 +90,63 @@ def test_a_project_comes_with_its_default_queue_and_keeps_its_address(client: Cl
     assert client.post(url("sessions_app_project", "delete", project.pk)).status_code == 403
 
 
+def test_quotas_are_set_and_shown_with_what_is_in_use(
+    client: Client, django_capture_on_commit_callbacks: Any
+) -> None:
+    project = factories.project("work", domain="acme")
+    factories.quotas(project.domain, sessions=9)
+    factories.submit(project)
+    fields = {"quota_pending_sessions": "3", "quota_resources": "memory: 64Gi\n gpu:2 \n"}
+    with django_capture_on_commit_callbacks(execute=True):
+        assert change(client, "sessions_app_project", project, **fields).status_code == 302
+    entry = last("project")
+    assert (entry.action, entry.object_id) == ("quota.put", "acme/work")
+    assert entry.data["after"] == {
+        "pending_sessions": "3", "resources.gpu": "2", "resources.memory": "64Gi",
+    }  # fmt: skip
+    page = client.get(url("sessions_app_project", "change", project.pk))
+    for said in ("pending_sessions: 1 of 3 (acme/work)", "resources.memory: 0 of 64Gi (acme/work)",
+                 "sessions: 0 of 9 (acme)"):  # fmt: skip
+        assert said in text_of(page)
+    form = page.context["adminform"].form
+    again = {name: form.initial[name] or "" for name in (*fields, "quota_sessions")}
+    with django_capture_on_commit_callbacks(execute=True):
+        change(client, "sessions_app_project", project, **again)
+    assert last("project").pk == entry.pk, "what changes nothing leaves no entry"
+    with django_capture_on_commit_callbacks(execute=True):
+        change(client, "sessions_app_domain", project.domain, quota_sessions="")
+    assert last("domain").data == {"before": {"sessions": "9"}, "after": {}}
+    assert "no limits" in text_of(
+        client.get(url("sessions_app_domain", "change", project.domain.pk))
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("quota_sessions", "-1", "greater than or equal to 0"),
+        ("quota_pending_sessions", "many", "whole number"),
+        ("quota_resources", "memory 64Gi", "is not of the form memory: 64Gi"),
+        ("quota_resources", "memory: much", "memory: 'much' is not a quantity"),
+        ("quota_resources", "memory: -1", "must not be negative"),
+        ("quota_resources", ": 1", "is not of the form"),
+        ("quota_resources", "\n".join(f"r{n}: 1" for n in range(65)), "No more than 64"),
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_refused_at_its_field(
+    client: Client, field: str, value: str, said: str
+) -> None:
+    project = factories.project("work", domain="acme")
+    for kind, record in (
+        ("sessions_app_project", project),
+        ("sessions_app_domain", project.domain),
+    ):
+        (errors,) = errors_of(change(client, kind, record, **{field: value})).items()
+        assert errors[0] == field
+        assert said in errors[1][0]
+    assert not project.quotas.exists()
+
+
 def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
     queue = factories.queue(factories.project("work", domain="acme"), "gpu")
     page = change(client, "sessions_app_queue", queue, priority_factor="1", cordoned="on")
@@ -413,6 +470,7 @@ def test_junk_in_any_field_of_any_form_is_never_an_error_of_ours(client: Client)
         kind = model._meta.label_lower.replace(".", "_")
         names = [field.name for field in model._meta.get_fields() if hasattr(field, "attname")]
         names += ["password1", "password2", "mode", "do", "action", "confirmed"]
+        names += ["quota_sessions", "quota_pending_sessions", "quota_resources"]
         pages = [url(kind, "add")]
         pages += [url(kind, "change", found[kind].pk)] if found[kind] else []
         for address, filling in product(pages, fillings):

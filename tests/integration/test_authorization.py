@@ -71,6 +71,8 @@ WRITE_DOMAIN = row(403, admin=200, domain_admin=200) | {
     "elsewhere": 404,
     "scoped": 404,
 }
+WRITE_PROJECT_QUOTA = WRITE_PROJECT | {"maintainer": 403}
+WRITE_DOMAIN_QUOTA = WRITE_DOMAIN | {"domain_admin": 403}
 WRITE_CLUSTER = row(403, admin=200)
 READ_CLUSTER = row(200, **NO_EXECUTORS)
 WIRE = row(403, executor=200, other_executor=404)
@@ -139,6 +141,14 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
             ("DELETE", deleting(WRITE_CLUSTER)),
         )
     },
+    ("GET", f"quotas/{PROJECT}"): READ_PROJECT,
+    ("PUT", f"quotas/{PROJECT}"): WRITE_PROJECT_QUOTA,
+    ("PATCH", f"quotas/{PROJECT}"): WRITE_PROJECT_QUOTA,
+    ("DELETE", f"quotas/{PROJECT}"): deleting(WRITE_PROJECT_QUOTA),
+    ("GET", f"quotas/{DOMAIN}"): READ_DOMAIN,
+    ("PUT", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
+    ("PATCH", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
+    ("DELETE", f"quotas/{DOMAIN}"): deleting(WRITE_DOMAIN_QUOTA),
     **{
         ("POST", f"executors/<str:name>/{verb}/"): WIRE
         for verb in ("lease", "reports", "return", "logs")
@@ -204,6 +214,11 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "queues/"): {"project": "acme/work", "name": "new"},
     ("PUT", QUEUE): {"priority_factor": 2.0},
     ("PATCH", QUEUE): {"priority_factor": 2.0},
+    **{
+        (method, f"quotas/{scope}"): {"sessions": 3}
+        for method in ("PUT", "PATCH")
+        for scope in (PROJECT, DOMAIN)
+    },
     ("POST", f"{QUEUE}cordon/"): {"reason": "because"},
     ("POST", "executors/<str:name>/lease/"): {"incarnation": 1},
     ("POST", "executors/<str:name>/reports/"): {"incarnation": 1, "reports": []},

@@ -5,26 +5,19 @@ from uuid import UUID
 import pytest
 
 from retry.decide import Mode
+from retry.policy import Bounds, InlinePolicy
+from sessions_app.api.render import session_json
 from sessions_app.errors import Conflict
 from sessions_app.models import AuditEntry, Project, RetryDecision, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import ConfigScope, retry_defaults_put, retry_settings_put
 from tests.agent import agent, failed, running
-from tests.factories import policy, project, settle, submit, tip
+from tests.factories import policy, project, reread, settle, submit, tip
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-def reread(session: Session) -> Session:
-    return Session.objects.get(pk=session.pk)
 
 
 def decision(session: Session) -> RetryDecision:
@@ -109,6 +102,16 @@ def test_a_manual_retry_needs_no_budget(at: Project) -> None:
     assert (entry.actor, entry.data["paid_by"]) == ("bob", "manual")
     assert (entry.data["attempt"], entry.data["max_attempts"]) == (2, 2)
     assert check_all() == []
+
+
+def test_the_audit_log_counts_attempts_within_the_bounds(at: Project) -> None:
+    session = settle(submit(at, retry_policy=policy(max_retries=5)))
+    inherited = InlinePolicy()
+    retry_defaults_put(ConfigScope(), policy=inherited, bounds=Bounds(max_retries=2), by="ann")
+    while not retries_dispatch().dispatched:
+        pass
+    assert AuditEntry.objects.get(action="retry.dispatch").data["max_attempts"] == 3
+    assert session_json(Session.objects.get(parent=session))["retry_state"]["max_attempts"] == 3
 
 
 def test_a_waiting_retry_that_is_brought_forward_pays_its_own_budget(at: Project) -> None:

@@ -10,7 +10,7 @@ from kombu import Connection
 
 from reprise import broker
 from reprise.models import ParkedState, ParkedTask
-from reprise.parking import parked_collect, parked_discard, parked_send
+from reprise.parking import NoQueue, parked_collect, parked_discard, parked_send
 from sessions_app.models import AuditEntry
 from tests.acceptance.broker import private_broker
 
@@ -120,6 +120,36 @@ def test_a_task_sent_again_is_the_same_task(connection: Connection) -> None:
     assert parked_send(ids, broker=connection, by="alice") == 0
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.object_id) == ("alice", "parked_task.sent", task_id)
+
+
+def test_what_no_queue_takes_stays_parked(connection: Connection) -> None:
+    """As after a wipe, before a worker has declared its queues again."""
+    for _ in range(2):
+        park(connection)
+    parked_collect(connection)
+    first, second = ParkedTask.objects.order_by("pk")
+    ParkedTask.objects.filter(pk=first.pk).update(queue="retry")
+    with connection.channel() as channel:
+        broker.work_queue("webhooks")(channel).delete()
+    try:
+        with pytest.raises(NoQueue, match="no queue 'webhooks'"):
+            parked_send([first.pk, second.pk], broker=connection, by="alice")
+        states = dict(ParkedTask.objects.values_list("pk", "state"))
+        assert states == {first.pk: ParkedState.SENT, second.pk: ParkedState.PARKED}
+    finally:
+        broker.declare(connection)
+    assert parked_send([first.pk, second.pk], broker=connection, by="alice") == 1
+    assert _got(broker.work_queue("webhooks")(connection.channel())).headers["id"] == second.task_id
+
+
+def test_a_task_whose_queue_is_of_another_version_is_taken_by_another(
+    connection: Connection,
+) -> None:
+    task_id = park(connection)
+    parked_collect(connection)
+    ParkedTask.objects.update(queue="verifications")
+    assert parked_send([ParkedTask.objects.get().pk], broker=connection, by="alice") == 1
+    assert _got(broker.work_queue("maintenance")(connection.channel())).headers["id"] == task_id
 
 
 def test_a_task_that_is_poison_again_is_shown_again(connection: Connection) -> None:

@@ -16,6 +16,7 @@ import dj_database_url
 import psycopg
 import pytest
 
+from reprise.standalone import postgres_previous
 from reprise.standalone.postgres import LOG_LIMIT_BYTES, EmbeddedPostgres, PostgresError
 from reprise.standalone.postgres_account import account_for
 from reprise.standalone.postgres_binaries import find_binaries
@@ -307,7 +308,11 @@ def test_a_torn_lock_is_cleared(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_of_an_earlier_life_is_stopped(data_dir: Path, spawn: Spawn) -> None:
+def test_a_server_of_an_earlier_life_is_stopped(
+    data_dir: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its parent lives, so that it would not leave by itself.
+    monkeypatch.setattr(postgres_previous, "LEAVE_SECONDS", 0.1)
     url, pid = spawn().ready()
     remember(url, 1)
     with running(data_dir) as (server, url):

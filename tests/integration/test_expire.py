@@ -10,8 +10,8 @@ from scheduler.models import Executor, Lease
 from scheduler.services.expire import ExpireResult, leases_expire
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.cancel import chain_cancel
-from tests.agent import Agent, agent, running
-from tests.factories import policy, project, submit
+from tests.agent import Agent, running
+from tests.factories import policy, reread, submit
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -19,22 +19,8 @@ pytestmark = pytest.mark.django_db
 NOTHING = ExpireResult(0, 0, 0)
 
 
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def played() -> Agent:
-    return agent("one")
-
-
 def ago(seconds: float) -> Any:
     return timezone.now() - timedelta(seconds=seconds)
-
-
-def reread(session: Session) -> Session:
-    return Session.objects.get(pk=session.pk)
 
 
 @pytest.fixture

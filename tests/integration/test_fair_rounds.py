@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.models import Lease, Pool, QueueUsage
 from scheduler.services import lines
 from scheduler.services.leases import lease_round
-from scheduler.services.usage import queue_usage_refresh
+from scheduler.services.standing import queue_usage_refresh
 from sessions_app.models import Project, Queue, Session
 from sessions_app.services.dispatch import retries_dispatch
 from tests.agent import Agent, agent

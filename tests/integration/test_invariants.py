@@ -7,12 +7,12 @@ import pytest
 from django.db import connection
 
 from scheduler.models import Lease
-from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.models import ProjectUsage, RetryDecision, Session, SessionEvent
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from tests import invariants
 from tests.agent import agent, failed, running
-from tests.factories import executor, policy, project, submit
+from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import CHECKS, check_all
 
 pytestmark = pytest.mark.django_db
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db
 def sound() -> dict[str, Session]:
     """Sound records: `parent` failed and was retried as `child`, which runs; `waiting` waits."""
     at = project()
+    quotas(at, sessions=5, pending_sessions=5)
     parent = submit(at, retry_policy=policy())
     played = agent()
     failed(played, parent)
@@ -188,6 +189,15 @@ def begin_before_the_end(records: dict[str, Session]) -> None:
     sessions(records["child"]).update(created_at=records["parent"].created_at)
 
 
+def count_one_more(records: dict[str, Session]) -> None:
+    ProjectUsage.objects.filter(name="sessions").update(used=2)
+
+
+def count_nothing_that_waits(records: dict[str, Session]) -> None:
+    submit(records["child"].project)
+    ProjectUsage.objects.filter(name="pending_sessions").update(used=0)
+
+
 def write_in_the_future(records: dict[str, Session]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
@@ -226,6 +236,8 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     give_a_token_twice: invariants.leases_follow_each_other,
     lease_what_is_leased: invariants.leases_follow_each_other,
     begin_before_the_end: invariants.attempts_follow_each_other,
+    count_one_more: invariants.usage_is_counted,
+    count_nothing_that_waits: invariants.usage_is_counted,
     write_in_the_future: invariants.streams_tell_all,
 }
 

@@ -13,24 +13,10 @@ from sessions_app.models import Project, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from tests.agent import Agent, agent, failed, running
-from tests.factories import executor, policy, project, queue, submit, user
+from tests.factories import executor, policy, project, queue, reread, submit, user
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def played() -> Agent:
-    return agent("one")
-
-
-def reread(session: Session) -> Session:
-    return Session.objects.get(pk=session.pk)
 
 
 def test_a_lease_says_all_that_is_to_run(at: Project, played: Agent) -> None:

@@ -14,11 +14,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def played() -> Agent:
-    return agent()
-
-
-@pytest.fixture
 def session(played: Agent) -> Session:
     return running(played, submit(project()))
 

@@ -46,11 +46,6 @@ MEMORY = {
 }
 
 
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
 def named(at: Project, name: str, spec: dict[str, Any]) -> str:
     document = PolicyDocument.model_validate(
         {

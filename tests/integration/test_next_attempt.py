@@ -21,7 +21,7 @@ from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.settle import End, sessions_settle
 from tests import factories
 from tests.agent import Api, agent
-from tests.factories import project, settle, submit, tip, user
+from tests.factories import settle, submit, tip, user
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -33,11 +33,6 @@ GROWS: dict[str, Any] = {
     "resources": {"memory": {"factor": 2, "max": "3Gi"}},
 }
 WANTED = {"cpu": "1", "memory": "1Gi"}
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
 
 
 @pytest.fixture

@@ -48,11 +48,6 @@ def attach(queue: Queue, *names: str) -> None:
     queue_save(queue, by="ann", fields=["retry_policies"])
 
 
-@pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
 def default_queue(project: Project) -> Queue:
     return Queue.objects.select_related("project__domain").get(project=project, is_default=True)
 

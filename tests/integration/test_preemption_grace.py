@@ -11,23 +11,13 @@ from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.settle import End, sessions_settle
 from tests.agent import Agent, agent, running
-from tests.factories import policy, project, submit, tip
+from tests.factories import policy, submit, tip
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
 
 GRACE = 300.0
 PREEMPTED = Termination(conditions=("Preempted",))
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def played() -> Agent:
-    return agent()
 
 
 def preempted(

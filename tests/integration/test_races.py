@@ -28,23 +28,13 @@ from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.settle import End, sessions_settle
 from tests import factories
 from tests.agent import Api, agent, running
-from tests.factories import policy, project, settle, submit, user
+from tests.factories import policy, settle, submit
 from tests.invariants import check_all
 from tests.racing import locked, race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TIMES = 20
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def owner() -> User:
-    return user(superuser=True)
 
 
 @pytest.fixture

@@ -11,20 +11,10 @@ from scheduler.models import Lease
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.cancel import chain_cancel
 from tests.agent import Agent, agent, running
-from tests.factories import policy, project, submit, user
+from tests.factories import policy, reread, submit, user
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def played() -> Agent:
-    return agent()
 
 
 @pytest.fixture
@@ -33,10 +23,6 @@ def session(at: Project, played: Agent) -> Session:
     made = submit(at, retry_policy=policy())
     played.lease()
     return made
-
-
-def reread(session: Session) -> Session:
-    return Session.objects.get(pk=session.pk)
 
 
 def event_types(session: Session) -> list[str]:

@@ -27,11 +27,6 @@ NOT_TEXT: tuple[Any, ...] = (3, True, [], {}, "x" * 100_000)
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user(superuser=True)))
 

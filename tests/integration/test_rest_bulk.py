@@ -15,11 +15,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user("ann", project=at)))
 

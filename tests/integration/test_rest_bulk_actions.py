@@ -33,11 +33,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def ann(at: Project) -> User:
     return factories.user("ann", project=at)
 

@@ -68,11 +68,6 @@ def specs(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user("root", superuser=True)))
 

@@ -10,14 +10,13 @@ from tests.integration.test_rest_policies import (
     PATH,
     RULES,
     api,
-    at,
     document,
     put,
     refused,
     specs,
 )
 
-__all__ = ["api", "at"]
+__all__ = ["api"]
 pytestmark = pytest.mark.django_db
 
 

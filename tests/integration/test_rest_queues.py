@@ -25,11 +25,6 @@ NIGHT = f"{PATH}acme/work/night/"
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user("mia", project=at, role=Role.MAINTAINER)))
 

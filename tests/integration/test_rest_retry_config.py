@@ -17,11 +17,6 @@ PROJECT = "retry-defaults/projects/acme/work/"
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user("root", superuser=True)))
 

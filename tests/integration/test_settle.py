@@ -14,15 +14,10 @@ from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.settle import End, sessions_settle
 from tests.agent import agent, failed, running
-from tests.factories import policy, project, settle, submit, tip, user
+from tests.factories import policy, settle, submit, tip, user
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
 
 
 def decision(session: Session) -> RetryDecision:

@@ -32,11 +32,6 @@ CANCELLED: dict[str, Any] = {"status": "cancelled"}
 
 
 @pytest.fixture
-def at() -> Project:
-    return factories.project("work", domain="acme")
-
-
-@pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user(project=at, role=Role.VIEWER)))
 

@@ -36,22 +36,12 @@ from sessions_app.services.manual_retry import (
 from sessions_app.services.pacing import slots_reserve
 from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.transitions import Change, Event, fact, sessions_change
-from tests.factories import policy, project, queue, settle, submit, tip, user
+from tests.factories import policy, queue, settle, submit, tip
 from tests.invariants import check_all
 from tests.racing import race
 
 MINUTE = timedelta(minutes=1)
 RETRY_PACE = Pace(cluster=3, queue=2)
-
-
-@pytest.fixture
-def at() -> Project:
-    return project()
-
-
-@pytest.fixture
-def owner() -> User:
-    return user(superuser=True)
 
 
 def limits(cluster: int | None = None, queue: int | None = None) -> None:

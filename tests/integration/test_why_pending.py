@@ -33,8 +33,9 @@ def alive(name: str, cpu: str = "4", **more: Any) -> Agent:
 
 def why(api: Api, session: Session) -> dict[str, Any]:
     Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
-    told: dict[str, Any] = api.read(f"sessions/{session.pk}/")["why_pending"]
-    return told
+    read = api.read(f"sessions/{session.pk}/")
+    told: dict[str, Any] = read["why_pending"]
+    return told and {**told, "message": read["pending_reason"]}
 
 
 def test_a_cordoned_queue_says_so(at: Project, api: Api) -> None:

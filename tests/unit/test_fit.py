@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room, amounts, total
+from retry.resources import amounts, total
+from scheduler.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
 from scheduler.node_rules import node_rules
 
 NODES = [

@@ -126,13 +126,17 @@ def _yaml(text: str) -> Iterator[_Found]:
         loader.dispose()
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML with the types of JSON: dates are text, keys are text and stand once."""
+class JSONTyped(yaml.SafeLoader):
+    """YAML with the types of JSON: what looks like a date is text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in known if not tag.endswith((":timestamp", ":value"))]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+
+class _Loader(JSONTyped):
+    """Likewise; keys are text and stand once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

@@ -1,13 +1,12 @@
 """The options that say which sessions are meant, shared by `session list`, `retry` and `cancel`."""
 
-import re
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+from reprise_client.cli.ages import age
 
 
 def _age(text: str) -> Any:
@@ -65,11 +64,10 @@ def _moment(flag: str, text: str | None) -> str | None:
     """The time that `2h` (ago) or an ISO 8601 time means, as the API takes it."""
     if text is None:
         return None
-    age = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
     try:
-        if age is None:
+        ago = age(text, "smhd")
+        if ago is None:
             return datetime.fromisoformat(text).astimezone().isoformat()
-        ago = timedelta(**{_UNITS[age[2]]: float(age[1])})
         return (datetime.now(UTC) - ago).isoformat()
     except (ValueError, OverflowError):
         why = f"{flag} takes an age such as 2h or a time, not {text!r}"

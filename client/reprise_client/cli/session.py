@@ -1,9 +1,11 @@
 """`reprise session`: submit sessions, look at them, wait for them, steer them."""
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import RenderableType
@@ -17,7 +19,7 @@ from reprise_client.cli.live import refresh
 from reprise_client.cli.output import Format, OutputOption, emit, local_now, note, plain
 from reprise_client.cli.spec import BehindDashes, Spec, document, pairs, with_options, with_spec
 from reprise_client.cli.state import client_of, session_id
-from reprise_client.models import Session
+from reprise_client.models import Attempt, Event, Session
 
 app = typer.Typer(help="Submit sessions, look at them, wait for them.", no_args_is_help=True)
 
@@ -29,11 +31,24 @@ MaybeIdArgument = Annotated[
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep the answer up to date.")]
 
+Item = TypeVar("Item", Session, Attempt, Event)
+
 
 def _emit_session(form: Format, session: Session) -> None:
     now = local_now()
     table = lambda: views.session_table([session], now)  # noqa: E731
     emit(form, plain(session), table=table, names=[session.id])
+
+
+def _emit_list(
+    form: Format, items: Sequence[Item], table: Callable[[Sequence[Item], datetime], RenderableType]
+) -> None:
+    emit(
+        form,
+        [plain(item) for item in items],
+        table=lambda: table(items, local_now()),
+        names=(str(item.id) for item in items),
+    )
 
 
 def _only_tables(watch: bool, form: Format) -> None:
@@ -97,13 +112,7 @@ def list_sessions(
     if watch:
         refresh(lambda: (views.session_table(fetched(), local_now()), False))
         return
-    found = fetched()
-    emit(
-        output,
-        [plain(item) for item in found],
-        table=lambda: views.session_table(found, local_now()),
-        names=(item.id for item in found),
-    )
+    _emit_list(output, fetched(), views.session_table)
 
 
 @app.command()
@@ -133,13 +142,7 @@ def info(
 def attempts(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
     """List all attempts of a session's chain."""
     client = client_of(ctx)
-    chain = client.attempts(session_id(client, typed))
-    emit(
-        output,
-        [plain(item) for item in chain],
-        table=lambda: views.attempt_table(chain, local_now()),
-        names=(item.id for item in chain),
-    )
+    _emit_list(output, client.attempts(session_id(client, typed)), views.attempt_table)
 
 
 @app.command()
@@ -192,13 +195,7 @@ def events(
                 else views.event_line(event, local_now())
             )
         return
-    listed = list(client.events(found, after=after))
-    emit(
-        output,
-        [plain(item) for item in listed],
-        table=lambda: views.event_table(listed, local_now()),
-        names=(str(item.id) for item in listed),
-    )
+    _emit_list(output, list(client.events(found, after=after)), views.event_table)
 
 
 @app.command()

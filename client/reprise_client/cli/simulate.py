@@ -1,28 +1,27 @@
 """`reprise simulate`: what a change of policies would have done, before anybody makes it."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from reprise_client.api import Client
+from reprise_client.cli.ages import age
 from reprise_client.cli.documents import Document, read_documents
 from reprise_client.cli.exits import INVALID, USAGE, CommandError, complain
 from reprise_client.cli.output import Format, OutputOption, console, emit, local_now, plain
 from reprise_client.cli.scope import ProjectOption, asked_scope
 from reprise_client.cli.simulate_view import simulation_report
 from reprise_client.cli.simulation_parts import Chains, Window, in_parts
+from reprise_client.cli.spec import with_options
 from reprise_client.cli.state import client_of
 from reprise_client.errors import ApiError
 from reprise_client.simulations import Simulation
 
 LAST = "30d"
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(\d{1,9})([smhdw])")
 _POLICIES, _CATEGORIES, _DEFAULTS = "policies", "failure_categories", "retry_policy"
 
 
@@ -45,9 +44,10 @@ class Draft:
                 yield document.fault(place, text) if document else f"{path}: {text}"
 
 
-def simulate(
-    ctx: typer.Context,
-    *,
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What the options say; None means that nothing was said."""
+
     files: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,27 +56,58 @@ def simulate(
             metavar="FILE",
             help="Retry policies in effective order; or retry defaults, or failure categories.",
         ),
-    ] = None,
+    ] = None
     retries: Annotated[
         int | None, typer.Option(min=0, help="Retries after failures, in each chain's own policy.")
-    ] = None,
+    ] = None
     preemption_retries: Annotated[
         int | None, typer.Option(min=0, help="The budget apart for preemptions and lost nodes.")
-    ] = None,
+    ] = None
     global_max_retries: Annotated[
         int | None, typer.Option(min=0, help="The most retries of any chain.")
-    ] = None,
+    ] = None
     last: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help=f"Chains submitted since, such as 12h; else {LAST}."),
-    ] = None,
-    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None,
-    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None,
-    project: ProjectOption = None,
+    ] = None
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None
+    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None
+    project: ProjectOption = None
     chains: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Not the past, but these chains of terminations."),
-    ] = None,
+    ] = None
+
+    def draft(self) -> Draft:
+        """What is tried: the files, and the options laid over them."""
+        draft = Draft()
+        for document in read_documents(self.files) if self.files else []:
+            _lay(draft, document)
+        own = {"max_retries": self.retries, "max_preemption_retries": self.preemption_retries}
+        if said := {name: value for name, value in own.items() if value is not None}:
+            draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **said}
+        if self.global_max_retries is not None:
+            draft.body["settings"] = {"global_max_retries": self.global_max_retries}
+        return draft
+
+    def given(self, source: str) -> Chains:
+        """The chains of the file `source`, in place of a past."""
+        if self.last or self.since or self.until or self.project:
+            raise typer.BadParameter("--chains takes the place of a project's past")
+        return Chains(_chains(source))
+
+    def window(self, now: datetime) -> Window:
+        """The part of the past that is meant."""
+        if self.last and self.since:
+            raise typer.BadParameter("give --last or --since, not both")
+        return Window(self.since or _before(self.until or now, self.last or LAST), self.until, now)
+
+
+@with_options(Trial)
+def simulate(
+    trial: Trial,
+    ctx: typer.Context,
+    *,
     decisions: Annotated[
         bool, typer.Option("--decisions", help="With -o json or yaml: every decision, too.")
     ] = False,
@@ -86,21 +117,18 @@ def simulate(
 
     Nothing is changed. What the files and options leave open is what each chain had.
     """
-    draft = _draft(files or [], retries, preemption_retries, global_max_retries)
-    now = local_now()
-    if chains is not None:
-        if last or since or until or project:
-            raise typer.BadParameter("--chains takes the place of a project's past")
-        about = f"given in {chains}"
-        part: Chains | Window = Chains(_given(chains))
-    else:
-        if not draft.body:
-            raise typer.BadParameter("give what is to be tried: -f FILE, --retries N, ...")
-        part = _window(last, since, until, now)
+    draft = trial.draft()
+    part: Chains | Window
+    if trial.chains is not None:
+        part, about = trial.given(trial.chains), f"given in {trial.chains}"
+    elif draft.body:
+        part = trial.window(local_now())
         about = f"submitted since {part.since:%Y-%m-%d %H:%M}"
+    else:
+        raise typer.BadParameter("give what is to be tried: -f FILE, --retries N, ...")
     client = client_of(ctx)
     whole = output is not Format.TABLE and decisions
-    scope = asked_scope(None, project)
+    scope = asked_scope(None, trial.project)
     found = _asked(client, draft, part, scope.address if scope else None, whole)
     emit(
         output,
@@ -108,23 +136,6 @@ def simulate(
         table=lambda: simulation_report(found, about, client.url),
         names=(each.root for each in found.summary.changed),
     )
-
-
-def _draft(
-    files: Sequence[str],
-    retries: int | None,
-    preemption_retries: int | None,
-    global_max_retries: int | None,
-) -> Draft:
-    draft = Draft()
-    for document in read_documents(files) if files else []:
-        _lay(draft, document)
-    own = {"max_retries": retries, "max_preemption_retries": preemption_retries}
-    if said := {name: value for name, value in own.items() if value is not None}:
-        draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **said}
-    if global_max_retries is not None:
-        draft.body["settings"] = {"global_max_retries": global_max_retries}
-    return draft
 
 
 def _lay(draft: Draft, document: Document) -> None:
@@ -150,22 +161,17 @@ def _lay(draft: Draft, document: Document) -> None:
             listed.append(data)
 
 
-def _window(
-    last: str | None, since: datetime | None, until: datetime | None, now: datetime
-) -> Window:
-    if last and since:
-        raise typer.BadParameter("give --last or --since, not both")
-    return Window(since or (until or now) - _span(last or LAST), until, now)
+def _before(moment: datetime, span: str) -> datetime:
+    try:
+        ago = age(span.strip())
+        if ago is not None:
+            return moment - ago
+    except OverflowError:
+        raise typer.BadParameter(f"--last is before all time: {span!r}") from None
+    raise typer.BadParameter(f"--last takes a number of s, m, h, d or w, not {span!r}")
 
 
-def _span(text: str) -> timedelta:
-    found = _SPAN.fullmatch(text.strip())
-    if not found:
-        raise typer.BadParameter(f"--last takes a number of s, m, h, d or w, not {text!r}")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
-
-
-def _given(source: str) -> list[Any]:
+def _chains(source: str) -> list[Any]:
     """The chains of a file: a list, a body of the API, or documents that are one chain each."""
     documents = [each.data for each in read_documents([source])]
     if len(documents) == 1 and isinstance(documents[0].get("chains"), list):

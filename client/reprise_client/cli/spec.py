@@ -14,6 +14,7 @@ import yaml
 from typer.core import TyperCommand
 
 from reprise_client.cli.completion import complete_policy, complete_queue
+from reprise_client.cli.documents import JSONTyped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,22 +142,13 @@ def with_options(
 with_spec = with_options(Spec)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML with the types of JSON: what looks like a date is text."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, form) for tag, form in known if not tag.endswith(":timestamp")]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
 def document(path: Path | None) -> dict[str, Any]:
     """The mapping in a YAML or JSON file (`-` is standard input); empty without a path."""
     if path is None:
         return {}
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506  # a SafeLoader
+        data = yaml.load(text, Loader=JSONTyped)  # noqa: S506  # a SafeLoader
         json.dumps(data, allow_nan=False)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise typer.BadParameter(f"cannot read {path}: {error}") from error

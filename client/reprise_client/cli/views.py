@@ -68,7 +68,7 @@ def session_facts(
             ("Name", session.name),
             ("Status", status),
             ("Why", session.status_message or ""),
-            ("Waits", session.why_pending.message if session.why_pending else ""),
+            ("Waits", session.pending_reason or ""),
             ("Attempt", attempt_of(session.retry_state)),
             ("Next", what_next(session, decision, now, switch)),
             ("By rule", session.retry_state.rule or ""),

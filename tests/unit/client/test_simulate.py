@@ -222,6 +222,7 @@ def test_faults_are_told_at_their_place(command: Command, server: FakeServer, dr
         ([], "give what is to be tried"),
         (["--retries", "1", "--last", "30"], "--last takes a number of s, m, h, d or w"),
         (["--retries", "1", "--last", "1d", "--since", "2030-01-01T00:00:00Z"], "not both"),
+        (["--retries", "1", "--last", "999999999d"], "--last is before all time"),
         (["--chains", "-", "--last", "1d"], "--chains takes the place"),
         (["--chains", "/nowhere"], "cannot read /nowhere"),
         (["-f", "/nowhere"], "cannot read /nowhere"),

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -17,6 +17,7 @@ from reprise_client.errors import ApiError
 API_VERSION = "reprise/v1"
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
+P = ParamSpec("P")
 Item = TypeVar("Item")
 Row = Sequence[str | Text]
 
@@ -108,6 +109,16 @@ class Kind(ABC, Generic[Item]):
         return ""
 
 
+def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) -> Item | None:
+    """What a call of the SDK reads; None if there is no such thing."""
+    try:
+        return read(*args, **kwargs)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
 def found_or_made(
     read: Callable[[], Item | None], create: Callable[[], Item]
 ) -> tuple[Item | None, Item | None]:
@@ -133,7 +144,3 @@ def changed(before: Any, after: Any, *fields: str) -> str:
 def missing(what: str, typed: str, where: str, plural: str) -> CommandError:
     text = f"there is no {what} {typed!r}{where and f' in {where}'}; see: reprise get {plural}"
     return CommandError(text, NOT_FOUND)
-
-
-def is_missing(error: ApiError) -> bool:
-    return error.status == 404

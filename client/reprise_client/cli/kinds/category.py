@@ -15,7 +15,7 @@ from reprise_client.cli.kinds.base import (
     Row,
     changed,
     found_or_made,
-    is_missing,
+    found_or_none,
     missing,
 )
 from reprise_client.cli.kinds.policy import PolicyKind
@@ -23,7 +23,6 @@ from reprise_client.cli.output import facts, heading, numbered
 from reprise_client.cli.rule_words import matcher_words, rule_label
 from reprise_client.cli.scope import Scope
 from reprise_client.cli.words import when
-from reprise_client.errors import ApiError
 from reprise_client.models import FailureCategory
 
 SPEC = ("position", "matchers")
@@ -43,7 +42,8 @@ class CategoryKind(Kind[FailureCategory]):
     def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
-            lambda: _read(client, name), lambda: client.failure_category_create(name, **spec)
+            lambda: found_or_none(client.failure_category, name),
+            lambda: client.failure_category_create(name, **spec),
         )
         after = after or client.failure_category_apply(name, **spec)
         return Applied(after.name, changed(before, after, *SPEC) if before else CREATED)
@@ -65,7 +65,7 @@ class CategoryKind(Kind[FailureCategory]):
         return client.failure_categories()
 
     def find(self, client: Client, typed: str, home: Scope) -> FailureCategory:  # noqa: ARG002
-        found = _read(client, typed)
+        found = found_or_none(client.failure_category, typed)
         if found is None:
             raise missing("failure category", typed, "", self.words[0])
         return found
@@ -107,15 +107,6 @@ class CategoryKind(Kind[FailureCategory]):
         if rules := _rules(client, item):
             return f"rules that ask for it will not match any more: {', '.join(rules)}"
         return ""
-
-
-def _read(client: Client, name: str) -> FailureCategory | None:
-    try:
-        return client.failure_category(name)
-    except ApiError as error:
-        if is_missing(error):
-            return None
-        raise
 
 
 def _rules(client: Client, item: FailureCategory) -> list[str]:

@@ -17,13 +17,12 @@ from reprise_client.cli.kinds.base import (
     Kind,
     Row,
     changed,
-    is_missing,
+    found_or_none,
     missing,
 )
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope, home_scope
 from reprise_client.cli.words import when
-from reprise_client.errors import ApiError
 from reprise_client.models import EffectiveField, RetryDefaults, RetrySettings
 
 SPEC = ("policy", "bounds")
@@ -126,12 +125,7 @@ class DefaultsKind(Kind[RetryDefaults]):
 
 
 def _read(client: Client, scope: Scope, *, effective: bool = False) -> RetryDefaults | None:
-    try:
-        return client.retry_defaults(**scope.query, effective=effective)
-    except ApiError as error:
-        if is_missing(error):
-            return None
-        raise
+    return found_or_none(client.retry_defaults, **scope.query, effective=effective)
 
 
 def _listed(values: Mapping[str, Any]) -> str:

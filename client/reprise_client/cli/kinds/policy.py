@@ -17,14 +17,13 @@ from reprise_client.cli.kinds.base import (
     Kind,
     Row,
     found_or_made,
-    is_missing,
+    found_or_none,
     missing,
 )
 from reprise_client.cli.output import facts, grid, heading, numbered
 from reprise_client.cli.rule_words import backoff_words, either, limit_words, rule_label, rule_words
 from reprise_client.cli.scope import Scope
 from reprise_client.cli.words import when
-from reprise_client.errors import ApiError
 from reprise_client.models import PolicyUses, RetryPolicy
 
 REVISIONS_SHOWN = 10
@@ -140,12 +139,7 @@ def _outcome(before: RetryPolicy | None, after: RetryPolicy) -> str:
 
 
 def _read(client: Client, name: str, scope: Scope) -> RetryPolicy | None:
-    try:
-        return client.retry_policy(name, **scope.query)
-    except ApiError as error:
-        if is_missing(error):
-            return None
-        raise
+    return found_or_none(client.retry_policy, name, **scope.query)
 
 
 def _scope(item: RetryPolicy) -> Scope:

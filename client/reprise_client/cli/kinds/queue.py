@@ -17,14 +17,13 @@ from reprise_client.cli.kinds.base import (
     Row,
     changed,
     found_or_made,
-    is_missing,
+    found_or_none,
     missing,
 )
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope, home_scope
 from reprise_client.cli.words import when
-from reprise_client.errors import ApiError
 from reprise_client.models import Queue, RetryPolicy
 
 SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
@@ -49,7 +48,7 @@ class QueueKind(Kind[Queue]):
         project = _project(client, told if told.project else asked)
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
-            lambda: _read(client, f"{project}/{name}"),
+            lambda: found_or_none(client.queue, f"{project}/{name}"),
             lambda: client.queue_create(project, name, **spec),
         )
         after = after or client.queue_apply(f"{project}/{name}", **spec)
@@ -77,7 +76,7 @@ class QueueKind(Kind[Queue]):
     def find(self, client: Client, typed: str, home: Scope) -> Queue:
         """By its name in the project, or by its whole address."""
         address = typed if "/" in typed else f"{_project(client, home)}/{typed}"
-        found = _read(client, address)
+        found = found_or_none(client.queue, address)
         if found is None:
             place, _, name = address.rpartition("/")
             raise missing("queue", name, f"project {place}", self.words[0])
@@ -131,15 +130,6 @@ def _amounts(held: Mapping[str, str]) -> str:
 
 def _share(queue: Queue) -> str:
     return f"{queue.usage.share:.1%} of the pool" if queue.usage else ""
-
-
-def _read(client: Client, address: str) -> Queue | None:
-    try:
-        return client.queue(address)
-    except ApiError as error:
-        if is_missing(error):
-            return None
-        raise
 
 
 def _project(client: Client, scope: Scope | None) -> str:

@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0005_named_policies")]
+    dependencies = [("sessions_app", "0006_quotas")]
 
     operations = [
         migrations.AddField(

@@ -10,12 +10,14 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from retry.quantity import parse
+from retry.resources import Amounts, total
 from scheduler.fairshare import FLOOR, cost, current_priority
-from scheduler.fit import Amounts, Room, total
+from scheduler.fit import Room
 from scheduler.models import Executor, Pool, QueueUsage
-from scheduler.services.lines import ONE, SESSIONS, amounts_of
+from scheduler.services.lines import ONE, amounts_of
 from sessions_app.bulk import array, json_array
 from sessions_app.locks import AdvisoryLock, database_now, try_lock
+from sessions_app.quotas import SESSIONS
 
 # By what the specifications say, of which there are few kinds among many sessions.
 _USED = """

@@ -1,0 +1,38 @@
+"""Quotas of projects and domains, as calls."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from reprise_client.calls import Calls, part
+from reprise_client.models import Quotas
+
+
+class QuotaCalls(Calls):
+    """The calls about what a project (`domain/name`), or else a domain, may have at once."""
+
+    def quotas(self, *, project: str | None = None, domain: str | None = None) -> Quotas:
+        """The limits of a project or a domain, and what is in use of all that hold there."""
+        return self._get(Quotas, _path(project, domain))
+
+    def quotas_change(
+        self,
+        *,
+        project: str | None = None,
+        domain: str | None = None,
+        counts: Mapping[str, int | None] | None = None,
+        resources: Mapping[str, str | None] | None = None,
+    ) -> Quotas:
+        """Changes the limits that are named, the others stay; None takes one away.
+
+        `counts` are of `sessions` and `pending_sessions`.
+        """
+        body = {**(counts or {}), "resources": dict(resources or {})}
+        return self._send(Quotas, "PATCH", _path(project, domain), body, idempotent=True)
+
+
+def _path(project: str | None, domain: str | None) -> str:
+    if project is not None:
+        return f"/quotas/projects/{quote(project, safe='/')}/"
+    if domain is None:
+        raise ValueError("quotas are those of a project or of a domain")
+    return f"/quotas/domains/{part(domain)}/"

@@ -1,0 +1,138 @@
+"""What a project and its domain may have at once, and what is left of it. Pure.
+
+A quota is known by the field that sets it: `sessions` (those on an executor), `pending_sessions`
+(those that wait), and `resources.<name>` (what those on an executor ask for together).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_UP, Decimal
+from typing import Any, NamedTuple
+
+from retry.resources import amounts
+
+SESSIONS = "sessions"
+PENDING = "pending_sessions"
+RESOURCES = "resources."
+MEMORY = f"{RESOURCES}memory"
+WAITING: Mapping[str, Decimal] = {PENDING: Decimal(1)}
+"""What a session takes while it waits."""
+Wanted = Mapping[str, Decimal]
+_NANO = Decimal("1e-9")
+_BINARY = tuple((f"{prefix}i", 1024**power) for power, prefix in enumerate("KMGTPE", 1))
+_BYTES = ("memory", "storage", "hugepages")
+
+
+def running(resources: Mapping[str, Any], pods: int) -> dict[str, Decimal]:
+    """What a session takes while an executor has it: each of its `pods` asks for `resources`."""
+    asked = {f"{RESOURCES}{name}": _nano(n) * pods for name, n in amounts(resources).items()}
+    return {SESSIONS: Decimal(1)} | asked
+
+
+def _nano(amount: Decimal) -> Decimal:
+    """Rounded up to what a counter holds, so that each session counts the same every time."""
+    rounded = amount.quantize(_NANO, ROUND_UP)
+    return amount if rounded == amount else rounded
+
+
+class Held(NamedTuple):
+    """A quota that is in the way: whose it is, which, and how it stands."""
+
+    scope: str
+    name: str
+    used: Decimal
+    limit: Decimal
+    wanted: Decimal
+
+    @property
+    def ever(self) -> bool:
+        """Whether there would be room if nothing were in use."""
+        return self.wanted <= self.limit
+
+    def __str__(self) -> str:
+        used, limit, wanted = (
+            spelled(self.name, each) for each in (self.used, self.limit, self.wanted)
+        )
+        quota = f"the quota {self.name} of {self.scope}"
+        if not self.ever:
+            return f"{quota} is {limit} in all, and this needs {wanted}"
+        return f"{quota} is {limit}, {used} are in use, and this needs {wanted}"
+
+
+@dataclass(slots=True)
+class Quota:
+    """A limit of one scope and what is in use of it; a domain's counts for all its projects."""
+
+    id: int
+    scope: str
+    name: str
+    limit: Decimal
+    used: Decimal
+
+    def held(self, wanted: Wanted) -> Held | None:
+        """This quota, if it has no room for what is wanted."""
+        amount = wanted.get(self.name)
+        if not amount or self.used + amount <= self.limit:
+            return None
+        return Held(self.scope, self.name, self.used, self.limit, amount)
+
+
+class Quotas:
+    """The quotas of some projects, with what a round takes of them.
+
+    A project may be known without a quota: one is about to be set, and counted already.
+    """
+
+    def __init__(self, found: Iterable[tuple[int, Quota | None]]):
+        self._of: dict[int, list[Quota]] = {}
+        one: dict[int, Quota] = {}
+        for project_id, quota in found:
+            of = self._of.setdefault(project_id, [])
+            if quota is not None:
+                # Projects of a domain share its quotas.
+                of.append(one.setdefault(quota.id, quota))
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    @property
+    def projects(self) -> set[int]:
+        """Those whose sessions are counted."""
+        return set(self._of)
+
+    def of(self, project_id: int) -> list[Quota]:
+        """All that hold in a project, its own and its domain's."""
+        return self._of.get(project_id, [])
+
+    def full(self) -> list[int]:
+        """The projects in which no session can start now, whatever it asks for."""
+        one = {SESSIONS: Decimal(1)}
+        return [project for project in self._of if self.held(project, one)]
+
+    def held(self, project_id: int, wanted: Wanted) -> Held | None:
+        """A quota without room for what is wanted, rather one that can never have it."""
+        found = [held for quota in self.of(project_id) if (held := quota.held(wanted))]
+        return min(found, key=lambda held: held.ever, default=None)
+
+    def never(self, project_id: int, wanted: Wanted) -> Held | None:
+        """The quota that is too small for this even when nothing is in use."""
+        held = self.held(project_id, wanted)
+        return None if held is None or held.ever else held
+
+    def take(self, project_id: int, wanted: Wanted) -> None:
+        """Count something that was let in."""
+        for quota in self.of(project_id):
+            quota.used += wanted.get(quota.name, Decimal(0))
+
+
+def spelled(name: str, amount: Decimal) -> str:
+    """An amount of a quota as people write it: `64Gi` of memory, `2500m` of cpu, `12` sessions."""
+    if amount != amount.to_integral_value():
+        milli = amount * 1000
+        return f"{milli:f}".rstrip("0").rstrip(".") + "m"
+    whole = int(amount)
+    if name.startswith(RESOURCES) and any(each in name for each in _BYTES):
+        for suffix, unit in reversed(_BINARY):
+            if whole and whole % unit == 0:
+                return f"{whole // unit}{suffix}"
+    return str(whole)

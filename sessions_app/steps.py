@@ -1,0 +1,38 @@
+"""What a transaction does last, whatever called for it and however often.
+
+A counter that many transactions move is locked as late as can be, and only once in each: several
+calls of one transaction put their part off, and all of it is done just before the commit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+_PutOff = dict[Callable[[list[Any]], None], list[Any]]
+_put_off: ContextVar[_PutOff | None] = ContextVar("reprise_put_off", default=None)
+
+
+def put_off(do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
+    """Let `do` have `items` when the present step closes, together with those put off before.
+
+    Outside of any step it has them now.
+    """
+    waiting = _put_off.get()
+    if waiting is None:
+        do(list(items))
+    else:
+        waiting.setdefault(do, []).extend(items)
+
+
+@contextmanager
+def closing() -> Iterator[None]:
+    """A step: what is put off inside is done at its end, and forgotten if it raises."""
+    token = _put_off.set({})
+    try:
+        yield
+        for do, items in (_put_off.get() or {}).items():
+            do(items)
+    finally:
+        _put_off.reset(token)

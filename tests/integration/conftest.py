@@ -1,0 +1,26 @@
+"""What most tests of the services and of the API begin with; a file that wants another says so."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from sessions_app.models import Project
+from tests import factories
+from tests.agent import Agent, agent
+
+
+@pytest.fixture
+def at() -> Project:
+    """Where the sessions of a test are: `acme/work`."""
+    return factories.project("work", domain="acme")
+
+
+@pytest.fixture
+def owner() -> User:
+    """Somebody who may do everything."""
+    return factories.user(superuser=True)
+
+
+@pytest.fixture
+def played() -> Agent:
+    """An executor that does what the test says."""
+    return agent("one")

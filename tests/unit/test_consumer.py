@@ -1,0 +1,40 @@
+"""The worker's consumer, without a broker."""
+
+import pytest
+from celery.exceptions import WorkerShutdown
+from celery.worker import WorkController
+from celery.worker.consumer.gossip import Gossip
+from celery.worker.consumer.mingle import Mingle
+from kombu.exceptions import OperationalError
+
+from reprise.celery import app
+from reprise.watchdog import PromptConsumer
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> PromptConsumer:
+    monkeypatch.setitem(app.conf, "broker_url", "amqp://guest:guest@127.0.0.1:9//")
+    made = vars(WorkController(app=app, pool="solo"))["consumer"]
+    assert isinstance(made, PromptConsumer)
+    return made
+
+
+@pytest.mark.parametrize("error", [OSError("refused"), OperationalError("refused")])
+def test_it_outlives_a_broker_that_goes_away_while_it_starts(
+    consumer: PromptConsumer, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    meets = iter([error, error, WorkerShutdown(0)])
+
+    def start(_consumer: PromptConsumer) -> None:
+        raise next(meets)
+
+    monkeypatch.setattr(consumer.blueprint, "start", start)
+    with pytest.raises(WorkerShutdown):
+        consumer.start()
+    assert next(meets, None) is None
+
+
+def test_it_asks_no_other_worker_before_it_works(consumer: PromptConsumer) -> None:
+    steps = vars(consumer)["steps"]
+    assert steps
+    assert not any(isinstance(step, Mingle | Gossip) for step in steps)
