@@ -228,6 +228,8 @@ REPRISE: dict[str, float] = {
     "priority_half_time": 300.0,
     # What retries may have of what their queue holds, while fresh sessions wait there.
     "retry_share": 0.5,
+    # A session that has waited so long for room has nodes kept free for it.
+    "starved_after": 300.0,
     "log_cap_bytes": 16 * 1024 * 1024,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,

@@ -78,6 +78,14 @@ def _pods_in(room: Amounts, ask: Ask, most: int) -> int:
     return most
 
 
+def _share_free(node: _Node, ask: Ask) -> Decimal:
+    """Of the resource of which a pod misses most on a node, how much of what it wants is free."""
+    return min(
+        (node.free.get(n, _NONE) / ask.amounts[n] for n in ask.counted if ask.amounts[n]),
+        default=_ONE,
+    )
+
+
 class Room:
     """What is free on an executor's nodes. It only becomes less: what was full stays full.
 
@@ -119,6 +127,21 @@ class Room:
         for node, pods in spots:
             node.take(ask.amounts, pods)
         return True
+
+    def reserve(self, ask: Ask, avoid: str = "") -> None:
+        """Keep the nodes free on which a session will fit first, by what is free on them now."""
+        able = [
+            node
+            for node in self._nodes
+            if not self._excluded(node, ask, avoid) and _pods_in(node.whole, ask, 1)
+        ]
+        able.sort(key=lambda node: -_share_free(node, ask))
+        missing = ask.pods
+        for node in able:
+            if missing <= 0:
+                return
+            missing -= _pods_in(node.whole, ask, ask.pods)
+            node.free = {}
 
     def take(self, wanted: Amounts | Ask, avoid: str = "", node: str = "") -> None:
         """Book what was granted: where it fits first, or on the `node` on which it is known to be;

@@ -1,7 +1,7 @@
 """Which waiting sessions an executor gets: fair among queues, in order, and where there is room."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -140,13 +140,14 @@ class Allocation:
             if queue.id in limits
             and (claimant := self._claimant(queue, lines[queue.id], limits[queue.id])).lines
         ]
+        self._keep_room(site)
         division = Division(
             claimants,
             place=site.book,
             slots=self._slots - len(self.sessions),
             retry_share=settings.REPRISE["retry_share"],
         )
-        self._read_and_divide(division, claimants)
+        self._read_and_divide(site, division, claimants)
         self.left_waiting = site.left_waiting + sum(queue.id not in limits for queue in ready)
         return division.grants
 
@@ -210,7 +211,38 @@ class Allocation:
             limits[queue_id] = limit
         return limits
 
-    def _read_and_divide(self, division: Division, claimants: Sequence[Claimant]) -> None:
+    def _keep_room(self, site: Site) -> None:
+        """Let the session that has waited longest for room here have nodes kept free for it.
+
+        Smaller ones, which fit as soon as anything ends, would take them for ever.
+        """
+        limited = {queue.id for queue, _ in site.full if queue.resource_limits}
+        used = amounts_used(queues=limited) if limited else {}
+        waiting = [
+            (queue, line)
+            for queue, line in site.full
+            if not any(limit.exceeded_by(line.amounts) for limit in self._known(queue, used))
+        ]
+        if waiting:
+            heads_read([Reading(queue.id, line, 0, 1) for queue, line in waiting])
+            if oldest := self._starved(line for _, line in waiting):
+                site.reserve(oldest)
+
+    def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
+        """The limits that hold for a queue, as they stand; others may be using them up."""
+        own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
+        return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
+
+    def _starved(self, lines: Iterable[Line]) -> Line | None:
+        """The line whose head has waited longest, if that is too long."""
+        since = self._now.timestamp() - settings.REPRISE["starved_after"]
+        heads = [(_made_at(line.heads[0].id), line) for line in lines if line.heads]
+        made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
+        return oldest if made_at < since else None
+
+    def _read_and_divide(
+        self, site: Site, division: Division, claimants: Sequence[Claimant]
+    ) -> None:
         """Divide, and read lines on where that is needed: each time four times as far."""
         queue_of = {line: each.queue for each in claimants for line in each.lines}
         if not queue_of:
@@ -221,6 +253,8 @@ class Allocation:
         read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         while unread := division.go_on():
             heads_read([Reading(queue_of[line], line, read[line], count) for line in unread])
+            if not division.grants and (oldest := self._starved(unread)):
+                site.promise(oldest)
             read.update(dict.fromkeys(unread, count))
             count = min(4 * count, self._slots)
 
@@ -243,6 +277,11 @@ class Allocation:
             if node := site.node_avoided(line):
                 self.avoided[session.id] = node
         return sum(len(each) for each in claimed)
+
+
+def _made_at(session_id: UUID) -> float:
+    """Seconds since the epoch: a UUIDv7 begins with the milliseconds."""
+    return (session_id.int >> 80) / 1000
 
 
 def _quota_limit(quota: Quota) -> Limit:

@@ -17,8 +17,11 @@ class Site:
         self._reach = reach
         self._misfits: dict[tuple[int, str], Misfit | None] = {}
         self._spots: dict[Line, tuple[Ask, str]] = {}
+        self._promised: Line | None = None
+        self.full: list[tuple[BusyQueue, Line]] = []
+        """Lines that wait for room here."""
         self.left_waiting = 0
-        """Lines that wait for room here, or for somebody else."""
+        """How many wait for room here, or for somebody else."""
 
     def line(self, queue: BusyQueue, key: int, wish: Wish, pool: Amounts) -> Line | None:
         """A line of a queue, if its first session fits now and is not to be left to others.
@@ -29,19 +32,33 @@ class Site:
         misfit = self._misfit(key, wish, node)
         if misfit is not None and not misfit.ever:
             return None
-        if misfit is not None or self._leaves_to_others(queue, wish):
-            self.left_waiting += 1
-            return None
         line = Line(key, wish.retry, wish.taken, cost(wish.taken, pool))
         self._spots[line] = (wish.ask, node)
-        return line
+        if misfit is None and not self._leaves_to_others(queue, wish):
+            return line
+        self.left_waiting += 1
+        if misfit is not None:
+            self.full.append((queue, line))
+        return None
 
     def book(self, line: Line) -> str:
         """Take room for one session of a line; why there is none, or ""."""
+        if line is self._promised:
+            self._promised = None
+            return ""
         if self._room.place(*self._spots[line]):
             return ""
         self.left_waiting += 1
         return "room"
+
+    def reserve(self, line: Line) -> None:
+        """Put nothing more on the nodes on which a line that waits for room will fit first."""
+        self._room.reserve(*self._spots[line])
+
+    def promise(self, line: Line) -> None:
+        """Keep room for the first session of a line that fits, whoever is given something first."""
+        if self._promised is None and self._room.place(*self._spots[line]):
+            self._promised = line
 
     def node_avoided(self, line: Line) -> str:
         """The node here that the sessions of a line are to be kept from; "" for none."""

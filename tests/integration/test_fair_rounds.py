@@ -302,6 +302,44 @@ def test_labels_and_taints_of_nodes_are_respected(at: Project) -> None:
     assert take(plain, 5) == [other]
 
 
+def test_a_large_session_does_not_starve(at: Project, played: Agent, settings: Any) -> None:
+    """Small ones take what ends, until it has waited for too long."""
+    played.nodes = [{"name": n, "allocatable": {"cpu": "2"}} for n in "ab"]
+    owner = user(superuser=True)
+    queue(at, "small")
+    running = waiting(at, 4, "small", owner=owner, resources={"cpu": "1"})
+    assert set(take(played, 9)) == set(running)
+    played.start(*running)
+    (large,) = waiting(at, 1, owner=owner, resources={"cpu": "2"})
+    small = waiting(at, 9, "small", owner=owner, resources={"cpu": "1"})
+    played.succeed(running.pop())
+    assert take(played, 9) == small[:1]
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+    played.succeed(running.pop())
+    assert take(played, 9) == []
+    played.start(small[0])
+    for each in [*running, small[0]]:
+        played.succeed(each)
+        if large in take(played, 9):
+            break
+    else:
+        raise AssertionError("it has never had a node")
+    assert check_all() == []
+
+
+def test_what_a_limit_holds_back_keeps_no_node_free(
+    at: Project, played: Agent, settings: Any
+) -> None:
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+    played.nodes = [{"name": "a", "allocatable": {"cpu": "4"}}]
+    queue(at, "limited", resource_limits={"cpu": "1"})
+    (first,) = waiting(at, 1, resources={"cpu": "2"})
+    assert take(played, 1) == [first]
+    waiting(at, 1, "limited", resources={"cpu": "4"})
+    (second,) = waiting(at, 1, resources={"cpu": "2"})
+    assert take(played, 9) == [second]
+
+
 def test_a_queue_can_be_deleted_with_its_usage(at: Project, played: Agent) -> None:
     made = queue(at, "gone")
     QueueUsage.objects.create(queue=made, cost=0, current_priority=1, computed_at=made.created_at)

@@ -188,6 +188,17 @@ def test_pods_that_fit_together_only_on_an_avoided_node_wait_for_others() -> Non
     assert room.misfit(cpus(1, pods=2), "a") is None
 
 
+def test_nodes_are_kept_free_where_a_session_will_fit_first() -> None:
+    room = Room([{"name": n, "allocatable": {"cpu": 4}} for n in "abc"], [])
+    for node, used in (("a", 3), ("b", 1), ("c", 2)):
+        room.take(cpus(used), node=node)
+    room.reserve(cpus(4))
+    assert room.misfit(cpus(3)) is not None
+    assert room.misfit(cpus(2)) is None
+    room.reserve(cpus(4, pods=3))
+    assert room.misfit(cpus(1)) is not None
+
+
 def test_labels_and_taints_decide_on_which_nodes() -> None:
     taint = {"key": "gpu", "effect": "NoSchedule"}
     nodes: list[dict[str, Any]] = [
