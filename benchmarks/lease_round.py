@@ -141,7 +141,8 @@ def _rows(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> Iterator[
     lines: list[str] = []
     for number in range(waiting):
         kind = specs["large" if number < waiting // 10 else "small"]
-        spec = kind[number // queues % len(kind)]
+        # As many kinds in each queue, however many sessions there are.
+        spec = kind[(number % queues + (number // queues if queues < 1_000 else 0)) % len(kind)]
         # Growing, as those that are made one after the other.
         session = f"{0x0190_0000 + (number >> 16):08x}-{number & 0xFFFF:04x}-7000-8000-000000000000"
         place, at = places[number % queues], seconds[number // 100]

@@ -7,7 +7,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -22,10 +21,13 @@ _NOTHING = Decimal(0)
 
 
 class Order(NamedTuple):
-    """The place of a session in its queue; the smallest is next."""
+    """The place of a session in its queue; the smallest is next.
+
+    When its root was submitted, in microseconds: numbers are read faster than times.
+    """
 
     negative_priority: int
-    root_submitted_at: datetime
+    root_submitted_at: int
     id: UUID
 
 

@@ -13,7 +13,7 @@ from retry.quantity import parse
 from retry.resources import Amounts
 from scheduler.fairshare import Claimant, Division, Grant, Limit, Line, cost
 from scheduler.fit import Room
-from scheduler.locks import claim_lines, claim_queues
+from scheduler.locks import claim_lines, claim_queues, lines_by_index
 from scheduler.models import Executor
 from scheduler.services.holdings import Held, room_beside
 from scheduler.services.lines import (
@@ -79,12 +79,17 @@ class Allocation:
         self._quotas = quotas_read(projects, waiting=False, live=True)
         self._queues = busy_queues(projects)
         self._wishes = wishes_of(self._queues)
-        for _ in range(PASSES if self._queues else 0):
+        if self._queues:
+            with lines_by_index():
+                self._fill()
+        self._admit()
+
+    def _fill(self) -> None:
+        for _ in range(PASSES):
             site = Site(self._executor, self._room(), self._reach)
             grants = self._divide(site)
             if not grants or self._claim(site, grants) == len(grants):
-                break
-        self._admit()
+                return
 
     @property
     def counted(self) -> bool:
@@ -243,7 +248,7 @@ class Allocation:
     def _read_and_divide(
         self, site: Site, division: Division, claimants: Sequence[Claimant]
     ) -> None:
-        """Divide, and read lines on where that is needed: each time four times as far."""
+        """Divide, and read lines on where that is needed: each time twice as far."""
         queue_of = {line: each.queue for each in claimants for line in each.lines}
         if not queue_of:
             return
@@ -252,11 +257,11 @@ class Allocation:
         # The first ones of a line are those that an earlier pass has locked.
         read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         while unread := division.go_on():
-            heads_read([Reading(queue_of[line], line, read[line], count) for line in unread])
+            wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
+            heads_read([Reading(queue_of[line], line, read[line], wanted[line]) for line in unread])
             if not division.grants and (oldest := self._starved(unread)):
                 site.promise(oldest)
-            read.update(dict.fromkeys(unread, count))
-            count = min(4 * count, self._slots)
+            read.update(wanted)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
         """Lock so many of each line as were granted; how many could be."""

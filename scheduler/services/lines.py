@@ -60,6 +60,7 @@ class Wish(NamedTuple):
 
 
 ONE = Decimal(1)
+MICROSECONDS = "(extract(epoch FROM s.root_submitted_at) * 1000000)::bigint"
 
 # Each step of the recursions is one probe of the index of lines.
 _QUEUES = """
@@ -210,8 +211,8 @@ def queue_keys(queue_id: int) -> list[int]:
         return [key for _, key in cursor.fetchall()]
 
 
-_HEADS = """
-    SELECT w.number, s.priority, s.root_submitted_at, s.id
+_HEADS = f"""
+    SELECT w.number, s.priority, {MICROSECONDS}, s.id
     FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])
         WITH ORDINALITY AS w(queue_id, key, past, count, number)
     CROSS JOIN LATERAL (
@@ -220,7 +221,7 @@ _HEADS = """
         ORDER BY priority DESC, root_submitted_at, id OFFSET w.past LIMIT w.count
     ) s
     ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
-"""
+"""  # noqa: S608  # the constant above
 
 
 class Reading(NamedTuple):

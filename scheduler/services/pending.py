@@ -13,7 +13,7 @@ from scheduler.fit import ANOTHER_NODE, Misfit, Room
 from scheduler.models import Executor
 from scheduler.services.allocation import queue_limit
 from scheduler.services.holdings import leases_held, room_beside
-from scheduler.services.lines import ONE, Wish, queue_keys, wish_of
+from scheduler.services.lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.services.standing import amounts_used
 from sessions_app.bulk import array
 from sessions_app.locks import database_now
@@ -124,22 +124,25 @@ def _told(looks: Sequence[_Look], *, never: bool) -> str:
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
 
-_HEADS = """
-    SELECT h.priority, h.root_submitted_at, h.id
+_MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"  # noqa: S608
+_HEADS = f"""
+    SELECT s.priority, {MICROSECONDS}, s.id
     FROM unnest(%s::bigint[]) AS k(key)
     CROSS JOIN LATERAL (
         SELECT priority, root_submitted_at, id FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = %s AND scheduling_key = k.key
         ORDER BY priority DESC, root_submitted_at, id LIMIT %s
-    ) h
-"""
+    ) s
+"""  # noqa: S608  # a constant of ours
 
 
 def _ahead(session: Session) -> int:
     """How many sessions of its queue go before it, up to `MOST_AHEAD`."""
-    mine = Order(-session.priority, session.root_submitted_at, session.pk)
     keys = queue_keys(session.queue_id)
     with connection.cursor() as cursor:
+        cursor.execute(_MINE, [session.pk])
+        (submitted,) = cursor.fetchone()
+        mine = Order(-session.priority, submitted, session.pk)
         cursor.execute(_HEADS, [array(keys), session.queue_id, MOST_AHEAD])
         before = sum(Order(-row[0], row[1], row[2]) < mine for row in cursor.fetchall())
     return min(before, MOST_AHEAD)

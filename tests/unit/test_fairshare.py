@@ -2,7 +2,6 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import isclose
 from typing import Any
@@ -24,13 +23,12 @@ from scheduler.fairshare import (
     effective_priority,
 )
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 shares = st.floats(0, 1)
 CPU = "cpu"
 
 
 def order(number: int, priority: int = 0) -> Order:
-    return Order(-priority, EPOCH + timedelta(seconds=number), UUID(int=number))
+    return Order(-priority, 1_000_000 * number, UUID(int=number))
 
 
 def line(count: int, cpus: float = 1, *, key: int = 0, retry: bool = False, at: int = 0) -> Line:
