@@ -15,13 +15,14 @@ def parameters() -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in _DJANGOS_OWN}
 
 
-def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A connection in autocommit; `name` is what the server's list of connections calls it.
+def lasting(name: str) -> dict[str, Any]:
+    """Parameters of a connection that stays open; `name` is what the server's list calls it.
 
     Both sides notice within some 25 s that the other one is gone without a word.
     """
     given = parameters()
-    wanted = {
+    return {
+        **given,
         "connect_timeout": CONNECT_SECONDS,
         "application_name": name,
         "keepalives_idle": 10,
@@ -30,4 +31,8 @@ def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
         "options": f"{given.get('options', '')} -c tcp_keepalives_idle=10 "
         "-c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
     }
-    return psycopg.connect(**{**given, **wanted}, autocommit=True)
+
+
+def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
+    """A lasting connection in autocommit."""
+    return psycopg.connect(**lasting(name), autocommit=True)

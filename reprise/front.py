@@ -16,17 +16,11 @@ from typing import Any
 from a2wsgi import WSGIMiddleware
 from django.db import close_old_connections
 
+from reprise import event_streams
 from reprise.bodies import SpooledBody
 from reprise.listener import WorkListener
-from reprise.streams import (
-    Message,
-    Receive,
-    Send,
-    send_log,
-    stream_events,
-    wants_events,
-    wants_log,
-)
+from reprise.streams import Message, Receive, Send, send_log, wants_log
+from reprise.tail import Tail
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
 from sessions_app.api.parsing import parse_facts
@@ -51,6 +45,7 @@ class Front:
         self._wsgi = WSGIMiddleware(wsgi, workers=threads)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
         self._listener = WorkListener()
+        self._tail = Tail()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -65,8 +60,9 @@ class Front:
             await self._lease(scope, receive, send)
         elif method == "GET" and wants_log(scope):
             await send_log(scope, receive, send, *stays)
-        elif method == "GET" and wants_events(scope):
-            await stream_events(scope, receive, send, *stays)
+        elif method == "GET" and event_streams.wants_events(scope):
+            serving = event_streams.Serving(self._wsgi, self._in_thread, self._tail)
+            await event_streams.stream_events(scope, receive, send, serving)
         else:
             await self._plain(scope, receive, send)
 
@@ -89,6 +85,7 @@ class Front:
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self._listener.close()
+                self._tail.close()
                 if task is not None:
                     task.cancel()
                     with suppress(asyncio.CancelledError):
@@ -99,6 +96,7 @@ class Front:
     def close(self) -> None:
         """Answer all that is held; thread-safe."""
         self._listener.close_soon()
+        self._tail.close_soon()
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         def call() -> Any:

@@ -45,6 +45,9 @@ _SERIES = """
             'reason', data->'decision'->>'reason'), count(*)
     FROM seen WHERE type IN ('session.error', 'session.cancelled')
         AND data->'decision' ? 'action' GROUP BY 2
+    UNION ALL
+    SELECT 'archived', '{}'::jsonb, count(*)
+    FROM seen WHERE type = 'session.archived' HAVING count(*) > 0
 """
 _COUNT = f"""
     WITH seen AS (SELECT type, data FROM sessions_app_sessionevent WHERE id > %s AND id <= %s),
@@ -93,7 +96,10 @@ _GAUGES = """
         (SELECT count(*) FROM sessions_app_retrydecision WHERE state = 'scheduled'),
         (SELECT count(*) FROM sessions_app_session WHERE retry_state = 'held'),
         (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(due_at)))::float8
-            FROM sessions_app_retrydecision WHERE state = 'scheduled')
+            FROM sessions_app_retrydecision WHERE state = 'scheduled'),
+        (SELECT extract(epoch FROM clock_timestamp() - min(finished_at))::float8
+            FROM sessions_app_session
+            WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled'))
 """
 _COUNTERS = {
     "scheduled": ("reprise_session_retry_scheduled", "Retries granted", ["cause"]),
@@ -104,7 +110,11 @@ _COUNTERS = {
         "Decisions after failures",
         ["policy", "rule", "reason"],
     ),
+    "archived": ("reprise_sessions_archived", "Sessions that went into the log", []),
+    "events_deleted": ("reprise_events_deleted", "Events that went, chain by chain", []),
 }
+_FROM_ZERO = ("succeeded", "archived", "events_deleted")
+"""There is one series of each, before anything happened, too."""
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
@@ -210,15 +220,16 @@ def _counters() -> Iterator[Metric]:
         for metric, labels, value in cursor.fetchall():
             said = json.loads(labels)
             families[metric].add_metric([said.get(n) or "" for n in _COUNTERS[metric][2]], value)
-    if not families["succeeded"].samples:
-        families["succeeded"].add_metric([], 0)
+    for name in _FROM_ZERO:
+        if not families[name].samples:
+            families[name].add_metric([], 0)
     yield from families.values()
 
 
 def _gauges() -> Iterator[Metric]:
     with connection.cursor() as cursor:
         cursor.execute(_GAUGES)
-        waiting, live, scheduled, held, overdue = cursor.fetchone()
+        waiting, live, scheduled, held, overdue, oldest = cursor.fetchone()
     sessions = GaugeMetricFamily("reprise_sessions", "Unfinished sessions", labels=["phase"])
     sessions.add_metric(["waiting"], waiting)
     sessions.add_metric(["live"], live)
@@ -229,7 +240,12 @@ def _gauges() -> Iterator[Metric]:
         "reprise_retry_overdue_seconds", "How long the most overdue retry has been due"
     )
     late.add_metric([], overdue or 0.0)
-    yield from (sessions, retries, late)
+    age = GaugeMetricFamily(
+        "reprise_oldest_ended_chain_age_seconds",
+        "How long ago the chain ended that is the next one to be archived",
+    )
+    age.add_metric([], oldest or 0.0)
+    yield from (sessions, retries, late, age)
 
 
 def _parked() -> Iterator[Metric]:

@@ -24,6 +24,8 @@ from sessions_app.locks import database_now
 from sessions_app.services.audit import AuditRow, audit_append
 
 BATCH = 200
+ANSWER_SECONDS = 10.0
+"""How long the queue may take to answer: one without a leader never does."""
 ARGUMENTS_LENGTH = 2_000
 # A message that comes a second time, because its acknowledgement was lost, changes nothing: it
 # died when the row says. One that was sent again and died again did so later.

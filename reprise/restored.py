@@ -6,6 +6,7 @@ over all of them keeps both unique for ever.
 """
 
 import psycopg
+from psycopg import sql
 
 JUMP = 1_000_000_000
 """More than any sequence here grows between a backup and its use; a bigint has room for 9 * 10^9
@@ -18,7 +19,17 @@ _JUMP = f"""
     FROM unnest(ARRAY[{SEQUENCES}]::regclass[]) AS name
 """  # noqa: S608  # names of our own
 # In another cluster transaction ids begin anew. Whoever waits until all older ones have ended, as
-# readers of the log do, would wait for those of the old cluster; what was restored is all visible.
+# readers of the log do, would wait for those of the old cluster. So they are told that a new life
+# has begun, in which all that the earlier ones wrote is visible. Numbered by the clock: a backup
+# that is restored twice must not begin the same life twice.
+_EPOCH = """
+    SELECT greatest(reprise_epoch() + 1, extract(epoch FROM clock_timestamp())::bigint)
+"""
+_BEGIN_EPOCH = """
+    CREATE OR REPLACE FUNCTION reprise_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+        AS $$ SELECT {}::bigint $$
+"""
+# The same for a backup of before there were epochs.
 _EVENTS = """
     UPDATE sessions_app_sessionevent SET xid = '0'
     WHERE EXISTS (SELECT FROM sessions_app_sessionevent
@@ -38,8 +49,16 @@ def mark_restored(connection: "psycopg.Connection[tuple[object, ...]]", *, by: s
     """
     with connection.transaction():
         connection.execute(_JUMP, (JUMP,))
-        connection.execute(_EVENTS)
+        _begin_epoch(connection)
         if connection.execute("SELECT to_regclass('reprise_eventcursor')").fetchone() != (None,):
             connection.execute(_METRICS)  # a backup of before that table has none
         connection.execute(_AUDIT, (by, ACTION))
     connection.execute("ANALYZE")
+
+
+def _begin_epoch(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    if connection.execute("SELECT to_regproc('reprise_epoch')").fetchone() == (None,):
+        connection.execute(_EVENTS)
+        return
+    (epoch,) = connection.execute(_EPOCH).fetchone() or (0,)
+    connection.execute(sql.SQL(_BEGIN_EPOCH).format(sql.Literal(epoch)))

@@ -231,6 +231,12 @@ REPRISE: dict[str, float] = {
     # A session that has waited so long for room has nodes kept free for it.
     "starved_after": 300.0,
     "log_cap_bytes": 16 * 1024 * 1024,
+    # So long after its end a chain goes from the tables into the log, with the logs of its runs;
+    # so long after that its events go, too. 0: never.
+    "session_retention": 90 * 86_400.0,
+    "event_retention": 365 * 86_400.0,
+    # Whoever follows events is asked this often whether they still may.
+    "stream_check_after": 60.0,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,
 }

@@ -5,7 +5,8 @@ from celery import shared_task
 from reprise.broker import in_memory
 from reprise.celery import app
 from reprise.metrics import events_count
-from reprise.parking import BATCH, parked_collect
+from reprise.parking import ANSWER_SECONDS, BATCH, parked_collect
+from reprise.retention import prune
 
 
 @shared_task(name="reprise.tasks.collect_parked", ignore_result=True)
@@ -14,7 +15,8 @@ def collect_parked() -> int:
     if in_memory(str(app.conf.broker_url)):
         return 0
     collected = 0
-    with app.connection_for_write() as broker:
+    limited = {"read_timeout": ANSWER_SECONDS}
+    with app.connection_for_write(transport_options=limited) as broker:
         while (found := parked_collect(broker)) == BATCH:
             collected += found
     return collected + found
@@ -24,3 +26,9 @@ def collect_parked() -> int:
 def count_events() -> int:
     """Count what the log has grown by, for `/metrics`; how many events."""
     return events_count()
+
+
+@shared_task(name="reprise.tasks.prune_ended", ignore_result=True)
+def prune_ended() -> tuple[int, int]:
+    """Archive chains that ended long ago and delete events; how many sessions and events."""
+    return prune()

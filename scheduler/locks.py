@@ -10,7 +10,7 @@ from django.db import connection
 
 from scheduler.models import Executor
 from sessions_app.bulk import array, columns
-from sessions_app.locks import SESSION_COLUMNS, LockedSession, locked_session
+from sessions_app.locks import SESSION_COLUMNS, AdvisoryLock, LockedSession, locked_session
 
 
 class HeldLease(NamedTuple):
@@ -122,3 +122,24 @@ def claim_queues(queue_ids: Collection[int]) -> set[int]:
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_QUEUES, [array(sorted(queue_ids))])
         return {row[0] for row in cursor.fetchall()}
+
+
+_CLAIM_WITHOUT_KEY = """
+    SELECT id FROM sessions_app_session
+    WHERE phase = 'waiting' AND scheduling_key IS NULL
+    ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_without_key(limit: int) -> list[UUID]:
+    """Lock up to `limit` waiting sessions that have no scheduling key yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def try_lock(lock: AdvisoryLock) -> bool:
+    """Take a lock until the transaction ends, unless somebody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
+        return bool(cursor.fetchone()[0])

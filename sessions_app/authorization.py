@@ -39,6 +39,8 @@ class Action(StrEnum):
     SESSION_CREATE = "session.create"
     SESSION_CANCEL = "session.cancel"
     SESSION_RETRY = "session.retry"
+    JOB_SET_LIST = "job_set.list"
+    JOB_SET_READ = "job_set.read"
     PROJECT_DEFAULTS_READ = "retry_defaults.project.read"
     PROJECT_DEFAULTS_WRITE = "retry_defaults.project.write"
     DOMAIN_DEFAULTS_READ = "retry_defaults.domain.read"
@@ -79,6 +81,8 @@ RULES = {
     Action.SESSION_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
     Action.SESSION_CANCEL: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     Action.SESSION_RETRY: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
+    Action.JOB_SET_LIST: Rule(Scope.SELF, write=False),
+    Action.JOB_SET_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.PROJECT_DEFAULTS_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.PROJECT_DEFAULTS_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
     Action.DOMAIN_DEFAULTS_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),

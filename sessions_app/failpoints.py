@@ -28,6 +28,8 @@ STEPS = (
     "return",
     "log",
     "expire",
+    "archive",
+    "forget",
 )
 SENDS = ("hint.before_send", "hint.after_send", "notify.before_send", "notify.after_send")
 NAMES = frozenset(

@@ -33,13 +33,6 @@ class AdvisoryLock(IntEnum):
     QUEUE_USAGE = 0x5245_0005
 
 
-def try_lock(lock: AdvisoryLock) -> bool:
-    """Take a lock until the transaction ends, unless somebody else has it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
-        return bool(cursor.fetchone()[0])
-
-
 def lock_slots() -> None:
     """Let no other transaction give or take slots of the storm limits until this one has ended.
 
@@ -223,18 +216,47 @@ def claim_resumable(limit: int) -> list[UUID]:
         return [row[0] for row in cursor.fetchall()]
 
 
-_CLAIM_WITHOUT_KEY = """
-    SELECT id FROM sessions_app_session
-    WHERE phase = 'waiting' AND scheduling_key IS NULL
-    ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+_CLAIM_ROOTS = """
+    SELECT r.id FROM sessions_app_session r
+    WHERE r.id = ANY(%s::uuid[]) AND r.parent_id IS NULL ORDER BY r.id FOR UPDATE SKIP LOCKED
+"""
+# Sees what the holders of the root locks committed before.
+_STILL_ENDED = """
+    SELECT root_id FROM sessions_app_session
+    WHERE root_id = ANY(%s::uuid[]) AND finished_at < %s
+        AND tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
 """
 
 
-def claim_without_key(limit: int) -> list[UUID]:
-    """Lock up to `limit` waiting sessions that have no scheduling key yet."""
+def claim_ended(roots: Sequence[UUID], before: datetime) -> list[UUID]:
+    """Lock the roots of chains that are to go; those that ended before a time and still are so."""
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
+        cursor.execute(_CLAIM_ROOTS, [array(roots)])
+        cursor.execute(_STILL_ENDED, [array(row[0] for row in cursor.fetchall()), before])
         return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_ARCHIVED = """
+    SELECT data->'archive'->>'chain' FROM sessions_app_sessionevent
+    WHERE type = 'session.archived' AND attempt = 0 AND time < %s AND id <= %s
+    ORDER BY time LIMIT %s FOR UPDATE SKIP LOCKED
+"""
+
+
+def claim_archived(before: datetime, up_to: int, limit: int) -> list[UUID]:
+    """Lock the first chains that were archived before a time and by an event of at most that id.
+
+    Their sessions: up to `limit`, unless one chain alone has more.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_ARCHIVED, [before, up_to, limit])
+        sessions: list[UUID] = []
+        for (chain,) in cursor.fetchall():
+            ids = [UUID(each) for each in json.loads(chain)]
+            if sessions and len(sessions) + len(ids) > limit:
+                break
+            sessions += ids
+        return sessions
 
 
 def lock_policy_name(name: str) -> None:

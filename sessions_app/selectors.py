@@ -8,8 +8,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import QuerySet
 
-from sessions_app.authorization import Action, Actor, authorize, require_user
-from sessions_app.errors import DomainError, InvalidInput, NotFound
+from sessions_app.archive import archived_chain, archived_session
+from sessions_app.authorization import RULES, Action, Actor, authorize, require_user
+from sessions_app.errors import Conflict, DomainError, InvalidInput, NotFound
+from sessions_app.event_log import job_set_exists
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
 
 COUNTED = 10_000
@@ -81,10 +83,18 @@ def _refusal(actor: Actor, action: Action, session: Session) -> DomainError | No
 
 
 def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_READ) -> Session:
-    """One session on which the actor may do `action`; raises `NotFound`, `NotPermitted`."""
-    found = Session.objects.select_related(*_RELATED, "spec", "root").filter(pk=session_id).first()
+    """One session on which the actor may do `action`, if need be from the log.
+
+    Raises `NotFound`, `NotPermitted`; `Conflict` where something is to be done to a session that
+    is only in the log.
+    """
+    rows = Session.objects.select_related(*_RELATED, "spec", "root")
+    found = rows.filter(pk=session_id).first() or archived_session(session_id)
     scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
-    return _allowed(actor, action, found, f"no session {session_id}", scope)
+    session = _allowed(actor, action, found, f"no session {session_id}", scope)
+    if session.archived_chain is not None and RULES[action].write:
+        raise Conflict(f"session {session_id} ended long ago and is only in the log")
+    return session
 
 
 def _allowed(
@@ -111,11 +121,16 @@ def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
     chains: dict[UUID, list[UUID]] = defaultdict(list)
     for root_id, session_id in rows:
         chains[root_id].append(session_id)
+    for session in sessions:
+        if session.archived_chain is not None:
+            chains[session.root_id] = list(session.archived_chain)
     return chains
 
 
 def chain_attempts(session: Session) -> list[Session]:
     """All attempts of a session's chain, oldest first."""
+    if session.archived_chain is not None:
+        return archived_chain(session.archived_chain)
     attempts = Session.objects.filter(root=session.root_id).select_related("decision", "project")
     return list(attempts.defer(*_EXPLANATION).order_by("retry_count"))
 
@@ -125,12 +140,43 @@ def session_events(session: Session) -> QuerySet[SessionEvent]:
     events = SessionEvent.objects.filter(session_id=session.pk).select_related("project__domain")
     if session.retry_policy.get("emit_retry_events") is False:
         events = events.exclude(type__startswith="session.retry_")
-    return events.order_by("id")
+    # The order of ids, too: who writes an event of a session holds the session's lock.
+    return events.order_by("seq")
+
+
+def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
+    """The keys of the projects that the actor may see, or of the one that is named."""
+    require_user(actor)
+    visible = actor.projects()
+    if address is not None:
+        domain, _, name = address.partition("/")
+        visible = visible.filter(domain__name=domain, name=name)
+    return list(visible.values_list("pk", flat=True))
+
+
+def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
+    """The project whose job set `name` is meant: named, the token's, or the default one.
+
+    Raises `NotFound` if there is no such job set that the actor may see, `InvalidInput` if no
+    project is meant.
+    """
+    try:
+        project = project_resolve(actor, address, Action.JOB_SET_READ)
+    except InvalidInput:
+        if address is None or "/" not in address:
+            raise
+        project = None
+    if project is None or not job_set_exists(project.pk, name):
+        raise NotFound(f"no job set {name} in project {address or 'of this token'}")
+    return project
 
 
 def decision_get(session: Session) -> RetryDecision:
     """The decision about a session; raises `NotFound` while there is none."""
-    decision = RetryDecision.objects.filter(session=session).first()
+    if session.archived_chain is not None:
+        decision: RetryDecision | None = getattr(session, "decision", None)
+    else:
+        decision = RetryDecision.objects.filter(session=session).first()
     if decision is None:
         text = "it has not ended" if session.finished_at is None else "it succeeded"
         raise NotFound(f"there is no retry decision about this session: {text}")

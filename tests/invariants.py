@@ -22,6 +22,7 @@ from sessions_app.models import (
     SessionEvent,
     SessionSpec,
 )
+from sessions_app.models.events import ARCHIVED
 from sessions_app.quotas import PENDING, running
 from sessions_app.services.transitions import fact
 from sessions_app.states import Phase, RetryState, Status, is_allowed
@@ -196,7 +197,7 @@ def resources_are_granted(records: Records) -> Iterator[str]:
             decision = records.decisions.get(before.pk)
             granted = decision.resources if decision else None
             shares = before.spec_id == after.spec_id
-            got = None if shares else records.resources[after.spec_id]
+            got = None if shares else records.resources.get(after.spec_id)
             if got != granted:
                 yield f"{root_id} attempt {after.retry_count} got {got}, granted was {granted}"
 
@@ -275,31 +276,52 @@ def _taken(records: Records, session: Session, name: str) -> Decimal:
     return Decimal(0)
 
 
+def archived_chains_are_whole(records: Records) -> Iterator[str]:
+    """A session is a row, or its log ends with what is needed to make it again; so is its chain."""
+    for session_id, events in records.events.items():
+        last, is_row = events[-1], session_id in records.sessions
+        if is_row == (last.type == ARCHIVED):
+            yield f"{session_id} is {'archived and' if is_row else 'neither archived nor'} a row"
+        if is_row or last.type != ARCHIVED:
+            continue
+        chain = [UUID(each) for each in last.data["archive"]["chain"]]
+        whole = [each for each in chain if each in records.events]
+        if session_id not in chain or chain[0] != last.root_id or whole != chain:
+            yield f"{session_id} was archived with the chain {chain}"
+
+
+def specifications_are_used(records: Records) -> Iterator[str]:
+    """Every session has its specification, and every specification has a session."""
+    used = {session.spec_id for session in records.sessions.values()}
+    for spec_id in used ^ records.resources.keys():
+        yield f"specification {spec_id} is {'missing' if spec_id in used else 'of no session'}"
+
+
 # As streams read; what this very transaction wrote is told, too.
 _TOLD = """
-    SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
-    WHERE (e.xid, e.id) > (%s::xid8, %s) AND (
-        e.xid < pg_snapshot_xmin(pg_current_snapshot())
+    SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
+    WHERE (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s) AND (
+        (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
         OR e.xid = pg_current_xact_id_if_assigned())
-    ORDER BY e.xid, e.id LIMIT 5000
+    ORDER BY e.epoch, e.xid, e.id LIMIT 5000
 """
 
 
 def streams_tell_all(records: Records) -> Iterator[str]:
-    """Whoever reads on by (transaction, id), page by page, gets every event once.
+    """Whoever reads on by (epoch, transaction, id), page by page, gets every event once.
 
     Not always those of one session by `seq`: a transaction that waited for another one's lock
     writes what came later under the smaller id.
     """
     told: Counter[int] = Counter()
-    place = ("0", 0)
+    place = (0, "0", 0)
     with connection.cursor() as cursor:
         while True:
             cursor.execute(_TOLD, place)
             rows = cursor.fetchall()
             if not rows:
                 break
-            told.update(row[1] for row in rows)
+            told.update(row[2] for row in rows)
             place = rows[-1]
     for events in records.events.values():
         for event in events:
@@ -323,5 +345,7 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     leases_follow_each_other,
     attempts_follow_each_other,
     usage_is_counted,
+    archived_chains_are_whole,
+    specifications_are_used,
     streams_tell_all,
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from reprise_client.calls import listed, part, present
+from reprise_client.job_sets import JobSetCalls
 from reprise_client.models import (
     Attempt,
     BulkChanges,
@@ -22,7 +23,7 @@ from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.watching import watch
 
 
-class Client(PolicyCalls, QuotaCalls, SimulationCalls):
+class Client(JobSetCalls, PolicyCalls, QuotaCalls, SimulationCalls):
     """Calls one server with one token; usable as a context manager.
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is
@@ -183,5 +184,6 @@ class Client(PolicyCalls, QuotaCalls, SimulationCalls):
 
     def follow_events(self, session_id: str, *, after: str | int | None = None) -> Iterator[Event]:
         """The events as they happen, until the server ends the stream of a final session."""
-        reader = EventReader(self._transport, part(session_id), after=after)
+        path = f"/sessions/{part(session_id)}/events/"
+        reader = EventReader(self._transport, path, after=after)
         return to_the_end(lambda: self.session(session_id).final, reader.stream)

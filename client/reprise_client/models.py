@@ -252,10 +252,12 @@ class Decision(Answer):
 
 
 class Event(Answer):
-    """One line of a session's log of events; `id` is what a reader resumes after."""
+    """One line of the log; a reader of a session goes on after its `id`, one of a job set after
+    its `cursor`."""
 
     id: str | int
     type: str
+    cursor: str | None = None
     seq: int | None = None
     session_id: str | None = None
     root_session_id: str | None = None
@@ -264,6 +266,15 @@ class Event(Answer):
     attempt: int | None = None
     time: datetime | None = None
     data: dict[str, Any] = Field(default_factory=dict)
+
+
+class JobSet(Answer):
+    """What a project (`domain/name`) has submitted under one name."""
+
+    name: str
+    project: str = ""
+    first_event_at: datetime | None = None
+    last_event_at: datetime | None = None
 
 
 class Whoami(Answer):

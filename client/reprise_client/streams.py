@@ -3,7 +3,7 @@
 import codecs
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -76,20 +76,49 @@ class LogReader:
 
 
 class EventReader:
-    """Reads one session's events; each `stream` goes on behind the last one that came."""
+    """Reads the events at `path`; each `stream` goes on behind the last one that came.
 
-    def __init__(self, transport: Transport, session_id: str, *, after: str | int | None = None):
+    `place` names the field of an event that says where that is.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        *,
+        after: str | int | None = None,
+        place: str = "id",
+        params: Mapping[str, Any] | None = None,
+    ):
         self._transport = transport
-        self._path = f"/sessions/{session_id}/events/"
+        self._path = path
         self._after = after
+        self._place = place
+        self._params = dict(params or {})
 
     def stream(self) -> Iterator[Event]:
-        params = {} if self._after is None else {"after": self._after}
+        """Events as they come, to the end of one answer."""
+        after = {} if self._after is None else {"after": self._after}
+        params = {**self._params, **after}
         with self._transport.stream(self._path, params=params, accept=EVENT_STREAM) as response:
             for data in server_sent(response):
                 event = parsed(Event, data, self._path)
-                self._after = event.id
+                self._after = getattr(event, self._place)
                 yield event
+
+    def endless(self) -> Iterator[Event]:
+        """Events as they come, for ever: every answer that ends is asked for again."""
+        patience = Patience()
+        while True:
+            try:
+                for event in self.stream():
+                    patience.answered()
+                    yield event
+                patience.answered()
+            except (ServerUnreachable, ApiError) as error:
+                patience.endure(error)
+            else:
+                time.sleep(PAUSE_SECONDS)
 
 
 def _first_offset(response: httpx.Response, *, default: int) -> int:

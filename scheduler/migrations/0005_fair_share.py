@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("scheduler", "0004_leases_protect"),
-        ("sessions_app", "0008_session_lines"),
+        ("sessions_app", "0011_session_lines"),
     ]
 
     operations = [

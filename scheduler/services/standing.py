@@ -13,10 +13,11 @@ from retry.quantity import parse
 from retry.resources import Amounts, total
 from scheduler.fairshare import FLOOR, cost, current_priority
 from scheduler.fit import Room
+from scheduler.locks import try_lock
 from scheduler.models import Executor, Pool, QueueUsage
 from scheduler.services.lines import ONE, amounts_of
 from sessions_app.bulk import array, json_array
-from sessions_app.locks import AdvisoryLock, database_now, try_lock
+from sessions_app.locks import AdvisoryLock, database_now
 from sessions_app.quotas import SESSIONS
 
 # By what the specifications say, of which there are few kinds among many sessions.

@@ -6,9 +6,18 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
 from retry.causes import RetryCause
+from sessions_app.cursors import START, Cursor, parse_cursor
 from sessions_app.models import Project, Queue, Session
 from sessions_app.states import Phase, RetryState, Status, phase_of
 
@@ -147,6 +156,32 @@ class EventFilter(BaseModel):
 
     after: Annotated[int, Field(ge=0, lt=2**63)] = 0
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
+
+
+def _cursor(value: object) -> object:
+    return parse_cursor(value) if isinstance(value, str) else value
+
+
+class JobSetEventFilter(BaseModel):
+    """The query parameters of a job set's events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Text | None = None
+    """`domain/name`."""
+    after: Annotated[Cursor, BeforeValidator(_cursor), WithJsonSchema({"type": "string"})] = START
+    page_size: Annotated[int, Field(ge=1, le=500)] = 500
+
+
+class JobSetFilter(BaseModel):
+    """The query parameters of `GET /job-sets/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Text | None = None
+    """`domain/name`."""
+    cursor: Annotated[str, Field(max_length=1000)] | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
 class LogQuery(BaseModel):

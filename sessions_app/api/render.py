@@ -10,7 +10,9 @@ from retry.explain import explain
 from retry.matching import NamedPolicy
 from retry.merge import bounded
 from retry.policy import InlinePolicy
+from sessions_app.event_log import LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
+from sessions_app.models.events import ARCHIVED
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
@@ -200,17 +202,19 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
     return {**fields, "explanation": told}
 
 
-def event_json(event: SessionEvent) -> dict[str, Any]:
-    """One event of the contract."""
+def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
+    """One event of the contract; `cursor` is its place in the stream of its job set."""
     return {
         "id": event.pk,
+        "cursor": str(event.cursor),
         "seq": event.seq,
         "type": event.type,
         "session_id": event.session_id,
         "root_session_id": event.root_id,
-        "project": event.project.address,
+        "project": event.address,
         "job_set": event.job_set,
         "attempt": event.attempt,
         "time": event.time,
-        "data": event.data,
+        # What the archive needs is the whole session, which is told where sessions are.
+        "data": {} if event.type == ARCHIVED else event.data,
     }

@@ -211,9 +211,11 @@ class Decision(BaseModel):
 
 
 class Event(BaseModel):
-    """One fact of a session's history."""
+    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    after a `cursor`."""
 
     id: int
+    cursor: str
     seq: int
     type: str
     session_id: UUID
@@ -231,6 +233,23 @@ class EventPage(BaseModel):
     next: str | None
     previous: None
     results: list[Event]
+
+
+class JobSet(BaseModel):
+    """Sessions of one project (`domain/name`) that were submitted under one name."""
+
+    name: str
+    project: str
+    first_event_at: datetime
+    last_event_at: datetime
+
+
+class JobSetPage(BaseModel):
+    """A page of job sets, by project and name."""
+
+    next: str | None
+    previous: None
+    results: list[JobSet]
 
 
 class EffectiveField(BaseModel):

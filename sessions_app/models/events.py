@@ -3,9 +3,14 @@
 from typing import Any
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
+from sessions_app.cursors import Cursor
 from sessions_app.models.tenants import Project
+
+ARCHIVED = "session.archived"
+"""The last event of a session whose row has gone: it holds what the others do not tell."""
 
 
 class TransactionIdField(models.Field):  # type: ignore[type-arg]  # not generic at run time
@@ -30,8 +35,31 @@ class SessionEvent(models.Model):
     seq = models.IntegerField()
     type = models.CharField(max_length=40)
     time = models.DateTimeField()
+    epoch = models.BigIntegerField(db_default=RawSQL("reprise_epoch()", ()))
+    """Which life of the database: grows whenever it is set back to an earlier moment."""
     xid = TransactionIdField(db_default=RawSQL("pg_current_xact_id()", ()))
     data = models.JSONField(default=dict)
 
     class Meta:
         constraints = [models.UniqueConstraint("session_id", "seq", name="event_seq_unique")]
+        indexes = [
+            models.Index(fields=["xid"], name="event_xid"),
+            models.Index(
+                fields=["project", "job_set", "epoch", "xid", "id"],
+                condition=~Q(job_set=""),
+                name="event_job_set",
+            ),
+            models.Index(
+                fields=["time"], condition=Q(type=ARCHIVED, attempt=0), name="event_archived"
+            ),
+        ]
+
+    @property
+    def address(self) -> str:
+        """Of its project: `domain/name`."""
+        return self.project.address
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in the streams of job sets."""
+        return Cursor(self.epoch, int(self.xid), self.pk)

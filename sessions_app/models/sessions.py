@@ -1,5 +1,7 @@
 """Sessions: one row an attempt, and the specification that a whole chain shares."""
 
+from uuid import UUID
+
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
@@ -11,6 +13,13 @@ from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState
 
 STATUS_CHOICES = [(status.value, status.value) for status in Status]
 PHASE_CHOICES = [(phase.value, phase.value) for phase in Phase]
+ENDED_STATES = [
+    RetryState.SUCCEEDED.value,
+    RetryState.EXHAUSTED.value,
+    RetryState.NOT_RETRIED.value,
+    RetryState.CANCELLED.value,
+]
+"""Of the newest attempt of a chain to which nothing happens any more by itself."""
 RETRY_STATE_CHOICES = [(state.value, state.value) for state in RetryState]
 
 
@@ -47,7 +56,15 @@ class Session(models.Model):
 
     id = models.UUIDField(primary_key=True)
     # Where a key has no index of its own, one of those below serves it.
-    spec = models.ForeignKey(SessionSpec, models.PROTECT, related_name="sessions", db_index=False)
+    # Without a constraint, which each delete of a specification would have to look through all
+    # sessions for: a specification is written with its first session and goes with its chain.
+    spec = models.ForeignKey(
+        SessionSpec,
+        models.PROTECT,
+        related_name="sessions",
+        db_index=False,
+        db_constraint=False,
+    )
     project = models.ForeignKey(Project, models.PROTECT, related_name="sessions", db_index=False)
     queue = models.ForeignKey(Queue, models.PROTECT, related_name="sessions", db_index=False)
     owner = models.ForeignKey(
@@ -107,6 +124,9 @@ class Session(models.Model):
     """The lease that counts; every report must carry it."""
     report_seq = models.IntegerField(default=0)
     event_seq = models.IntegerField(default=0)
+
+    archived_chain: tuple[UUID, ...] | None = None
+    """Of a session that is only in the log: the ids of its chain, oldest first."""
 
     class Meta:
         constraints = [
@@ -187,6 +207,11 @@ class Session(models.Model):
             ),
             models.Index(
                 "project", "id", condition=Q(retry_state=RetryState.HELD), name="session_held"
+            ),
+            models.Index(
+                "finished_at",
+                condition=Q(tip=True, retry_state__in=ENDED_STATES),
+                name="session_ended",
             ),
         ]
 

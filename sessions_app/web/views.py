@@ -172,11 +172,14 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
         "more_events": len(events) > EVENTS,
         "log": log_tail(found.pk, LOG_LINES),
         "log_lines": LOG_LINES,
+        "archived": found.archived_chain is not None,
         "live": not over,
         "cancellable": not over
         and found.root.cancel_requested_at is None
         and _may(actor, Action.SESSION_CANCEL, found),
-        "retryable": failed and _may(actor, Action.SESSION_RETRY, found),
+        "retryable": failed
+        and found.archived_chain is None
+        and _may(actor, Action.SESSION_RETRY, found),
         "now": timezone.now(),
     }
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from reprise_client import Attempt, RepriseError
+from reprise_client import ApiError, Attempt, RepriseError
 
 from executor import failpoints as agents
 from sessions_app import failpoints as servers
@@ -221,6 +221,37 @@ def _expired_beside(lives: Lives, name: str) -> None:
     assert "session.lease_expired" in [event.type for event in client.events(session)]
 
 
+def _archived_beside(lives: Lives, name: str) -> None:
+    """A chain that ended long ago, as this is told; its events go in the same way."""
+    client = lives.server.client
+    session = submit(client, lives.flaky(), policy=POLICY)
+    ended(client, session)
+    before = client.session(session)
+    archive = """
+        from django.db import connection
+        from sessions_app.locks import database_now
+        from sessions_app.services.retention import chains_archive, chains_ended
+        from scheduler.services.executors import leases_sweep_orphans
+        leases_sweep_orphans()
+        chains_archive(chains_ended(database_now()), database_now())
+    """
+    forget = """
+        from sessions_app.locks import database_now
+        from sessions_app.services.retention import chains_forget
+        chains_forget(database_now(), 2**62)
+    """
+    if name.startswith("archive"):
+        _run_beside(lives, archive, failpoint=name)
+        _run_beside(lives, archive)
+        assert client.session(session) == before
+    else:
+        _run_beside(lives, archive)
+        _run_beside(lives, forget, failpoint=name)
+        _run_beside(lives, forget)
+        with pytest.raises(ApiError, match="Not found"):
+            client.session(session)
+
+
 @contextmanager
 def _stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -252,6 +283,8 @@ STORIES: dict[str, Callable[[Lives], Story]] = {
 BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "settle": _settled_beside,
     "expire": _expired_beside,
+    "archive": _archived_beside,
+    "forget": _archived_beside,
 }
 """Steps that die in a process beside the server: it calls them never, or without being asked."""
 

@@ -1,5 +1,6 @@
 """How each kind of fault is done to the plant, and undone."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,8 +19,9 @@ from tests.faults.plan import Fault
 from tests.faults.plant import Plant
 
 CLOCK_OFF = 300.0
-LIMITS = {"retries_per_minute": 20, "queue_retries_per_minute": 15}
+LIMITS = {"retries_per_minute": 8, "queue_retries_per_minute": 6}
 """Far fewer than there are, so that most wait for their slots."""
+SETTLE_SECONDS = 2.0
 MANY, BY_HAND = 40, 20
 MOST = 1000
 """Sessions in a call in bulk."""
@@ -91,7 +93,7 @@ class Injector:
             "executor cut off": lambda f: plant.links[f.target].mend(),
             "executor frozen": lambda f: plant.executors[f.target].thaw(),
             "broker stopped": lambda _: plant.broker.start(),
-            "broker wiped": lambda _: plant.broker.start(),
+            "broker wiped": lambda _: self._start_anew(),
             "PostgreSQL restarted": lambda _: plant.start_postgres(),
             "database connections cut": lambda _: None,
             "log store full": lambda _: self._execute(_NOT_FULL),
@@ -124,6 +126,15 @@ class Injector:
         self._plant.broker.kill()
         self._plant.broker.wipe()
         self.poisons.clear()
+
+    def _start_anew(self) -> None:
+        self._plant.broker.start()
+        # RabbitMQ 3.10 that dies within a second of making a quorum queue may leave it without a
+        # leader for good. Not a fault of Reprise: the next one waits until the last is made.
+        deadline = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < deadline and not poison.can_be_parked(self._plant.broker.url):
+            time.sleep(0.2)
+        time.sleep(SETTLE_SECONDS)
 
     def _execute(self, statement: str) -> None:
         with self._plant.connect() as connection:

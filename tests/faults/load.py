@@ -15,9 +15,9 @@ JOB_SET = "faults"
 EVERY = 0.5
 """Seconds between two submissions in bulk."""
 CANCELLED, RETRIED = 0.2, 0.1
-BULK = 6
+BULK = 4
 """So many newest sessions are cancelled, or retried, in one call."""
-BULK_EVERY = 8
+BULK_EVERY = 4
 """Submissions in bulk between two such calls."""
 CANCELLED_IN_BULK: list[dict[str, str]] = [{"status": "PENDING"}, {"retry_state": "scheduled"}]
 RETRIED_IN_BULK: list[dict[str, str]] = [{"status": "ERROR"}, {"status": "CANCELLED"}]

@@ -287,9 +287,9 @@ class Plant:
         return Part(name, command, self.directory, **environ)
 
     def _web(self, number: int, port: int) -> Part:
-        command = [*(sys.executable, "-m", "uvicorn", "reprise.asgi:application"), "--port"]
-        options = [str(port), "--lifespan", "on", "--no-access-log"]
-        return self._part(f"web-{number}", lambda: [*command, *options], **self._environ)
+        # uvicorn by itself would wait for those who follow events to leave.
+        command = [sys.executable, "manage.py", "front", "--port", str(port)]
+        return self._part(f"web-{number}", lambda: command, **self._environ)
 
     def _celery(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "celery", "-A", "reprise", *words, "--loglevel=WARNING"]

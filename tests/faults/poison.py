@@ -49,6 +49,16 @@ def send(url: str) -> str:
     return task_id
 
 
+def can_be_parked(url: str) -> bool:
+    """Whether the broker has the queue for it."""
+    try:
+        with Connection(url, connect_timeout=3) as connection, connection.channel() as channel:
+            PARKED(channel).queue_declare(passive=True)
+    except (*Connection(url).connection_errors, *Connection(url).channel_errors):
+        return False
+    return True
+
+
 def whereabouts(url: str) -> dict[str, str]:
     """In which queue each task stands that the broker has, by id; nobody may be taking them."""
     with Connection(url) as connection:

@@ -18,7 +18,7 @@ from tests.faults.injections import LIMITS, NOT_NOW, Injector
 from tests.faults.load import Load
 from tests.faults.plan import KINDS, LONG, Fault, plan
 from tests.faults.plant import EXECUTORS, OUTPUT_BYTES, Plant
-from tests.faults.stream import StreamReader
+from tests.faults.stream import Follower, StreamReader
 
 TICK = 0.1
 AGAIN_SECONDS = 1.0
@@ -140,10 +140,10 @@ def run(seed: int, seconds: float, rate: float = DEFAULT_RATE, keep: Path | None
 
 def _play(plant: Plant, result: Result, seconds: float, rate: float) -> None:
     storm = Storm(plant, plan(result.seed, seconds))
-    load, reader = Load(plant, result.seed, rate), StreamReader(plant)
+    load, readers = Load(plant, result.seed, rate), (StreamReader(plant), Follower(plant))
     began = time.monotonic()
-    load.start()
-    reader.start()
+    for thread in (load, *readers):
+        thread.start()
     while (now := time.monotonic() - began) < seconds or storm.owes(now - seconds):
         storm.step(now, hurry=now >= seconds)
         plant.look()
@@ -157,13 +157,16 @@ def _play(plant: Plant, result: Result, seconds: float, rate: float) -> None:
         time.sleep(TICK)
     left = _await_peace(plant, storm, result)
     result.violations += [f"has not ended: {line}" for line in left]
+    table_reader, follower = readers
+    follower.finish()
     plant.stop_parts()
-    reader.finish()
+    table_reader.finish()
     result.faults, result.lasted = storm.done, storm.lasted
     result.submitted, result.outcomes = load.submitted, load.outcomes
     result.violations += [f"refused: {line}" for line in load.refused]
     result.violations += [text for part in plant.parts for text in part.surprises]
-    result.violations += _judge(plant, result, load, reader, storm)
+    seen = [reader.seen for reader in readers]
+    result.violations += _judge(plant, result, load, seen, storm)
 
 
 def _await_peace(plant: Plant, storm: Storm, result: Result) -> list[str]:
@@ -190,7 +193,7 @@ def _await_peace(plant: Plant, storm: Storm, result: Result) -> list[str]:
 
 
 def _judge(
-    plant: Plant, result: Result, load: Load, reader: StreamReader, storm: Storm
+    plant: Plant, result: Result, load: Load, seen: list[list[int]], storm: Storm
 ) -> Iterator[str]:
     deaths = {name: plant.executors[number].deaths for number, name in enumerate(EXECUTORS)}
     truth = judgement.truth_of(plant.run_logs, deaths)
@@ -211,7 +214,8 @@ def _judge(
         yield from judgement.one_run_of_a_chain(attempts, truth)
         yield from judgement.ends_are_true(attempts, truth)
         yield from judgement.output_is_whole(attempts, OUTPUT_BYTES)
-        yield from judgement.streams_tell_all(connection, reader.seen)
+        for told in seen:
+            yield from judgement.streams_tell_all(connection, told)
         found = poison.whereabouts(plant.broker.url)
         parked = judgement.parked_of(connection)
         yield from judgement.poison_is_parked(parked, storm.injector.poisons, found)

@@ -1,22 +1,58 @@
-"""A reader of the table of events, who must get every event once while all else fails."""
+"""Readers of events, who must get every event once while all else fails."""
 
 import threading
+import time
 from contextlib import suppress
 
 import psycopg
+from reprise_client import RepriseError
 
 from tests.faults.load import JOB_SET
 from tests.faults.plant import Plant
 
 PAGE = 2000
 EVERY = 0.5
+PATIENCE = 60.0
 # As the stream of a job set reads it: never past a transaction that is still open.
 _NEXT = """
-    SELECT e.xid::text, e.id FROM sessions_app_sessionevent e
-    WHERE e.job_set = %s AND (e.xid, e.id) > (%s::xid8, %s)
-        AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY e.xid, e.id LIMIT %s
+    SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
+    WHERE e.job_set = %s AND (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s)
+        AND (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY e.epoch, e.xid, e.id LIMIT %s
 """
+
+
+class Follower(threading.Thread):
+    """Follows the stream of the job set as people do, over HTTP; `seen` are ids in order."""
+
+    def __init__(self, plant: Plant):
+        super().__init__(name="follower", daemon=True)
+        self._plant = plant
+        self._left = threading.Event()
+        self.seen: list[int] = []
+
+    def finish(self) -> None:
+        """Wait until it has got as many events as there are; while a web server still runs."""
+        until = time.monotonic() + PATIENCE
+        while len(self.seen) < self._written() and time.monotonic() < until:
+            time.sleep(EVERY)
+        self._left.set()
+
+    def _written(self) -> int:
+        query = "SELECT count(*) FROM sessions_app_sessionevent WHERE job_set = %s"
+        with self._plant.connect() as connection:
+            (count,) = connection.execute(query, [JOB_SET]).fetchone() or (0,)
+        return int(count)
+
+    def run(self) -> None:
+        place: str | None = None
+        with self._plant.client() as client:
+            while not self._left.wait(EVERY):
+                # Until the first session is submitted there is nothing to follow.
+                with suppress(RepriseError):
+                    for event in client.follow_job_set(JOB_SET, after=place):
+                        self.seen.append(int(event.id))
+                        place = event.cursor
 
 
 class StreamReader(threading.Thread):
@@ -25,7 +61,7 @@ class StreamReader(threading.Thread):
     def __init__(self, plant: Plant):
         super().__init__(name="stream", daemon=True)
         self._plant = plant
-        self._cursor = ("0", 0)
+        self._cursor = (0, "0", 0)
         self._finished = threading.Event()
         self.seen: list[int] = []
 
@@ -42,9 +78,9 @@ class StreamReader(threading.Thread):
                 while self._read(connection):
                     pass
 
-    def _read(self, connection: "psycopg.Connection[tuple[str, int]]") -> bool:
+    def _read(self, connection: "psycopg.Connection[tuple[int, str, int]]") -> bool:
         rows = connection.execute(_NEXT, [JOB_SET, *self._cursor, PAGE]).fetchall()
-        self.seen += [row[1] for row in rows]
+        self.seen += [row[2] for row in rows]
         if rows:
-            self._cursor = (rows[-1][0], rows[-1][1])
+            self._cursor = rows[-1]
         return len(rows) == PAGE

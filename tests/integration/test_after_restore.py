@@ -5,11 +5,13 @@ from uuid import UUID
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from reprise.models import EventCursor
 from reprise.restored import JUMP
+from sessions_app.cursors import START
+from sessions_app.event_log import job_set_events
 from sessions_app.models import AuditEntry, SessionEvent
 from sessions_app.services.tenants import project_ensure
 
@@ -53,6 +55,7 @@ def _event(seq: int, xid: str) -> None:
         session_id=session,
         root_id=session,
         project=project,
+        job_set="sweep",
         attempt=0,
         seq=seq,
         type="session.created",
@@ -67,12 +70,48 @@ def _transactions() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
+def _told() -> list[int]:
+    """What a stream has to tell, by `seq`."""
+    project, _ = project_ensure(domain="physics", name="simulation", by="test")
+    return [event.seq for event in job_set_events(project.pk, "sweep", START, 10)]
+
+
 def test_readers_do_not_wait_for_transactions_of_another_cluster() -> None:
-    """They read on by (transaction, id): what was restored keeps its order, and comes first."""
+    """They read on by (epoch, transaction, id): what was restored keeps its order, and comes
+    first."""
     _event(1, "5")
     _event(2, str(2**40))
+    assert _told() == [1]
     call_command("after_restore", stdout=io.StringIO())
-    assert _transactions() == ["0", "0"]
+    assert _told() == [1, 2]
+    _event(3, "4")
+    assert _told() == [1, 2, 3]
+
+
+def test_each_restore_begins_another_epoch() -> None:
+    """Also of one backup that is restored twice: its readers may know the epoch between."""
+    begun = []
+    for _ in range(3):
+        call_command("after_restore", stdout=io.StringIO())
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT reprise_epoch(), extract(epoch FROM now())::bigint - 3600")
+            epoch, hour_ago = cursor.fetchone()
+        assert epoch > hour_ago
+        begun.append(epoch)
+    assert begun == sorted(set(begun))
+
+
+def test_a_backup_of_before_there_were_epochs() -> None:
+    """What was restored is then of no transaction."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE sessions_app_sessionevent ALTER epoch SET DEFAULT 0")
+            cursor.execute("DROP FUNCTION reprise_epoch()")
+        _event(1, "5")
+        _event(2, str(2**40))
+        call_command("after_restore", stdout=io.StringIO())
+        assert _transactions() == ["0", "0"]
+        transaction.set_rollback(True)
 
 
 def test_events_of_this_cluster_keep_their_transaction() -> None:

@@ -93,6 +93,7 @@ POLICY = "retry-policies/<str:name>/"
 CATEGORY = "failure-categories/<str:name>/"
 QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 SESSION = "sessions/<uuid:session_id>/"
+JOB_SET_EVENTS = "job-sets/<str:name>/events/"
 PROJECT = "projects/<str:domain>/<str:project>/"
 DOMAIN = "domains/<str:domain>/"
 EXPECTED: dict[tuple[str, str], dict[str, int]] = {
@@ -106,6 +107,9 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "sessions/bulk-retry/"): row(200, **NO_EXECUTORS),
     ("GET", SESSION): READ_SESSION,
     ("GET", f"{SESSION}attempts/"): READ_SESSION,
+    ("GET", "job-sets/"): READ_CLUSTER,
+    # In the token's own project; that of others has to be named, as in `SCOPED`.
+    ("GET", JOB_SET_EVENTS): row(400, scoped=200, elsewhere=404, **NO_EXECUTORS),
     ("GET", f"{SESSION}events/"): READ_SESSION,
     ("GET", f"{SESSION}logs/"): READ_SESSION,
     ("GET", f"{SESSION}retry-decision/"): READ_SESSION,
@@ -182,6 +186,7 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
 POLICY_WORLD = {"neighbour": 200, "scoped": 200, "elsewhere": 200}
 """Who works in a domain reads its policies, which apply there, also with a narrowed token."""
 SCOPED: dict[tuple[str, str, str], dict[str, int]] = {
+    ("GET", JOB_SET_EVENTS, "project=acme/work"): READ_SESSION,
     ("GET", POLICY, "project=acme/work"): READ_PROJECT,
     ("PUT", POLICY, "project=acme/work"): WRITE_PROJECT,
     ("DELETE", POLICY, "project=acme/work"): WRITE_PROJECT,
@@ -308,7 +313,7 @@ def world() -> World:
         "anonymous": None,
     }
     waits = factories.policy(retry_delay=3600)
-    session = factories.submit(work, owner=people["owner"], retry_policy=waits)
+    session = factories.submit(work, owner=people["owner"], retry_policy=waits, job_set="one")
     factories.queue(work, "one")
     factories.named_policy("one")
     category = FailureCategory.model_validate({"name": "one", "matchers": MATCHERS})

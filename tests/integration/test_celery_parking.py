@@ -1,18 +1,21 @@
 """Poison on a real RabbitMQ: from the broker into a row, and back again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 from kombu import Connection
 
-from reprise import broker
+from reprise import broker, tasks
+from reprise.celery import app
 from reprise.models import ParkedState, ParkedTask
 from reprise.parking import NoQueue, parked_collect, parked_discard, parked_send
 from sessions_app.models import AuditEntry
 from tests.acceptance.broker import private_broker
+from tests.faults.proxy import Proxy
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.django_db]
 
@@ -209,3 +212,30 @@ def test_many_are_rows_in_one_statement(
         assert parked_collect(connection) == 30
     assert set(ParkedTask.objects.values_list("task_id", flat=True)) == ids
     assert set(ParkedTask.objects.values_list("reason", flat=True)) == {"rejected"}
+
+
+def test_a_queue_that_does_not_answer_holds_nobody(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one without a leader, which RabbitMQ itself gives up after a minute."""
+    link = Proxy([urlsplit(url).port or 5672])
+    there = urlsplit(url)
+    through = there._replace(netloc=there.netloc.replace(f":{there.port}", f":{link.port}"))
+    monkeypatch.setitem(app.conf, "broker_url", through.geturl())
+    monkeypatch.setattr(tasks, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(tasks, "parked_collect", _after(lambda: link.cut(silently=True)))
+    try:
+        with pytest.raises(TimeoutError):
+            tasks.collect_parked()
+    finally:
+        link.mend()
+        link.close()
+
+
+def _after(cut: Callable[[], None]) -> Callable[[Connection], int]:
+    def collect(broker: Connection) -> int:
+        broker.connect()
+        cut()
+        return parked_collect(broker)
+
+    return collect

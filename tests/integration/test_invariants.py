@@ -7,7 +7,13 @@ import pytest
 from django.db import connection
 
 from scheduler.models import Lease
-from sessions_app.models import ProjectUsage, RetryDecision, Session, SessionEvent
+from sessions_app.models import (
+    ProjectUsage,
+    RetryDecision,
+    Session,
+    SessionEvent,
+    SessionSpec,
+)
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from tests import invariants
@@ -207,6 +213,19 @@ def write_in_the_future(records: dict[str, Session]) -> None:
         )
 
 
+def lose_a_row(records: dict[str, Session]) -> None:
+    decisions(records["waiting"]).delete()
+    sessions(records["waiting"])._raw_delete("default")
+
+
+def keep_a_row(records: dict[str, Session]) -> None:
+    events(records["child"]).filter(type="session.running").update(type="session.archived")
+
+
+def lose_a_specification(records: dict[str, Session]) -> None:
+    SessionSpec.objects.filter(pk=records["waiting"].spec_id)._raw_delete("default")
+
+
 BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     lose_a_fact: invariants.log_folds_to_row,
     change_a_decision: invariants.log_folds_to_row,
@@ -238,6 +257,9 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     begin_before_the_end: invariants.attempts_follow_each_other,
     count_one_more: invariants.usage_is_counted,
     count_nothing_that_waits: invariants.usage_is_counted,
+    lose_a_row: invariants.archived_chains_are_whole,
+    keep_a_row: invariants.archived_chains_are_whole,
+    lose_a_specification: invariants.specifications_are_used,
     write_in_the_future: invariants.streams_tell_all,
 }
 

@@ -6,20 +6,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from django.core.wsgi import get_wsgi_application
+from django.utils import timezone
 
 from reprise.standalone.web import Web, listen
 from sessions_app.api.rest.simulate import SIMULATIONS
-from sessions_app.models import LogChunk, Session
+from sessions_app.models import LogChunk, Project, Session, SessionEvent
 from tests.factories import project, submit, token, user
+from tests.streaming import EventReader
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = 20
 """More than there are threads for ordinary calls."""
+BURST, BURSTS = 300, 5
 PIECE = 256 * 1024
 PIECES = 40
 """More than what the sockets of this machine take in."""
@@ -86,6 +90,47 @@ def test_readers_of_logs_that_do_not_read(
         time.sleep(1)
         assert_answers(port)
     assert_answers(port)
+
+
+def test_readers_of_events_that_do_not_read(port: int, bearer: str) -> None:
+    """They cost the others nothing, and what waits for them is bounded; one that reads has all."""
+    work, session = project("work", domain="acme"), uuid4()
+    write_events(work, session, 0)
+    path = "/api/v2/job-sets/sweep/events/?project=acme/work"
+    request = (
+        f"GET {path} HTTP/1.1\nHost: localhost\nAccept: text/event-stream\n"
+        f"Authorization: {bearer}\n\n"
+    )
+    reader = EventReader(f"http://127.0.0.1:{port}{path}", bearer.removeprefix("Bearer "))
+    with ExitStack() as open_connections:
+        for _ in range(MANY):
+            open_connections.enter_context(ask(port, request))
+        reader.wait(lambda r: len(r.told) == BURST)
+        for burst in range(1, BURSTS):
+            write_events(work, session, burst)
+        reader.wait(lambda r: len(r.told) == BURST * BURSTS)
+        assert [told.data["seq"] for told in reader.told] == list(range(BURST * BURSTS))
+        assert_answers(port)
+    reader.leave()
+    assert_answers(port)
+
+
+def write_events(work: Project, session: UUID, burst: int) -> None:
+    """Some megabytes of events, in one transaction."""
+    SessionEvent.objects.bulk_create(
+        SessionEvent(
+            session_id=session,
+            root_id=session,
+            project=work,
+            job_set="sweep",
+            attempt=0,
+            seq=burst * BURST + number,
+            type="session.running",
+            time=timezone.now(),
+            data={"text": "x" * 8000},
+        )
+        for number in range(BURST)
+    )
 
 
 def test_readers_of_simulations_that_do_not_read(port: int, bearer: str) -> None:

@@ -1,8 +1,9 @@
 """The worker's consumer, without a broker."""
 
+from types import SimpleNamespace
+
 import pytest
 from celery.exceptions import WorkerShutdown
-from celery.worker import WorkController
 from celery.worker.consumer.gossip import Gossip
 from celery.worker.consumer.mingle import Mingle
 from kombu.exceptions import OperationalError
@@ -14,9 +15,8 @@ from reprise.watchdog import PromptConsumer
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> PromptConsumer:
     monkeypatch.setitem(app.conf, "broker_url", "amqp://guest:guest@127.0.0.1:9//")
-    made = vars(WorkController(app=app, pool="solo"))["consumer"]
-    assert isinstance(made, PromptConsumer)
-    return made
+    controller = SimpleNamespace(use_eventloop=False, semaphore=None)
+    return PromptConsumer(lambda _request: None, app=app, controller=controller)
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), OperationalError("refused")])

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from reprise_client.cli import context, queue, quota, session
+from reprise_client.cli import context, job_set, queue, quota, session
 from reprise_client.cli.apply import apply
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
 from reprise_client.cli.get import delete, describe, get
@@ -70,6 +70,7 @@ def root(
 app.command()(context.login)
 app.add_typer(context.app, name="context")
 app.add_typer(session.app, name="session")
+app.add_typer(job_set.app, name="job-set")
 app.add_typer(queue.app, name="queue")
 app.add_typer(quota.app, name="quota")
 app.command(cls=BehindDashes)(run)

@@ -22,7 +22,7 @@ from reprise_client.cli.words import (
     what_next,
     when,
 )
-from reprise_client.models import Attempt, Budget, Decision, Event, Session
+from reprise_client.models import Attempt, Budget, Decision, Event, JobSet, Session
 
 FEW_BUDGETS = 3
 SOME_BUDGETS = 6
@@ -156,6 +156,37 @@ def event_table(events: Iterable[Event], now: datetime) -> RenderableType:
 
 def event_line(event: Event, now: datetime) -> str:
     return f"{clock(event.time, now) if event.time else ''}  {event.type}  {_listed(event.data)}"
+
+
+def job_set_table(job_sets: Iterable[JobSet], now: datetime) -> RenderableType:
+    return grid(
+        ["NAME", "PROJECT", "FIRST EVENT", "LAST EVENT"],
+        (
+            [each.name, each.project, when(each.first_event_at, now), when(each.last_event_at, now)]
+            for each in job_sets
+        ),
+    )
+
+
+def job_set_event_table(events: Iterable[Event], now: datetime) -> RenderableType:
+    return grid(
+        ["CURSOR", "TIME", "SESSION", "TYPE", "DATA"],
+        (
+            [
+                event.cursor or "",
+                when(event.time, now),
+                event.session_id or "",
+                event.type,
+                _listed(event.data),
+            ]
+            for event in events
+        ),
+    )
+
+
+def job_set_event_line(event: Event, now: datetime) -> str:
+    at = clock(event.time, now) if event.time else ""
+    return f"{at}  {event.session_id}  {event.type}  {_listed(event.data)}"
 
 
 def explanation(decision: Decision, now: datetime) -> RenderableType:

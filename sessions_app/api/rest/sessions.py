@@ -24,7 +24,7 @@ from sessions_app.api.render import (
 from sessions_app.api.requests import SessionCreate, SessionRetry
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action
-from sessions_app.errors import InvalidInput
+from sessions_app.errors import InvalidInput, NotFound
 from sessions_app.selectors import (
     chain_attempts,
     decision_get,
@@ -174,6 +174,8 @@ class LogsView(RestView):
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
         """What the session wrote; kept after its pod or process is gone."""
         session = session_get(self.actor, session_id, self.required_action)
+        if session.archived_chain is not None:
+            raise NotFound("the log of this session was deleted when it was archived")
         wanted = query_of(LogQuery, request.query_params)
         start = log_start(session.pk, wanted)
         # The front asks with a HEAD and sends the body itself: a slow reader holds no thread there.

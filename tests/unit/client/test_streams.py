@@ -92,3 +92,34 @@ def test_a_stream_of_junk_is_an_invalid_answer(
     server.on(f"GET {EVENTS}", junk)
     with pytest.raises(InvalidAnswer):
         list(client.follow_events(IDS[0]))
+
+
+SWEEP = "/job-sets/sweep/events/"
+
+
+def places(*numbers: int, cut: bool = False) -> Reply:
+    told = "".join(
+        f"id: 0-5-{number}\nevent: session.running\n"
+        f"data: {json.dumps({'id': number, 'cursor': f'0-5-{number}', 'type': 'x'})}\n\n"
+        for number in numbers
+    )
+    text = f"retry: 1000\n\n: ping\n\n{told}"
+    return Reply(text.encode(), kind="text/event-stream", cut=cut)
+
+
+def test_a_job_set_is_followed_behind_its_last_cursor(server: FakeServer, client: Client) -> None:
+    """Cut, or ended by a server that stops: it goes on."""
+    server.on(f"GET {SWEEP}", places(1, 2, cut=True), problem(503, "Busy"), places(3), places(4))
+    followed = client.follow_job_set("sweep", project="d/p", after="0-1-1")
+    assert [next(followed).id for _ in range(4)] == [1, 2, 3, 4]
+    asked = [call.query for call in server.calls]
+    assert asked == [
+        {"project": "d/p", "after": place} for place in ("0-1-1", "0-5-2", "0-5-2", "0-5-3")
+    ]
+
+
+def test_a_job_set_that_is_not_there_is_no_cut(server: FakeServer, client: Client) -> None:
+    server.on(f"GET {SWEEP}", problem(404, "Not found"))
+    with pytest.raises(ApiError, match="Not found"):
+        next(client.follow_job_set("sweep"))
+    assert server.count("GET", SWEEP) == 1

@@ -2,8 +2,8 @@
 
 from django.db import connection
 
+from scheduler.locks import claim_without_key
 from sessions_app.bulk import array
-from sessions_app.locks import claim_without_key
 from sessions_app.scheduling_key import scheduling_key_sql
 
 AT_ONCE = 2_000

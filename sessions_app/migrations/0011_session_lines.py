@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     # Indexes on a table that is large and written to all the time.
     atomic = False
 
-    dependencies = [("sessions_app", "0007_fair_share")]
+    dependencies = [("sessions_app", "0010_fair_share")]
 
     operations = [
         AddIndexConcurrently(

@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0006_quotas")]
+    dependencies = [("sessions_app", "0009_retention")]
 
     operations = [
         migrations.AddField(

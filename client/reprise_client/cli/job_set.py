@@ -1,0 +1,59 @@
+"""`reprise job-set`: all that was submitted under one name, seen as one."""
+
+from typing import Annotated
+
+import typer
+
+from reprise_client.cli import views
+from reprise_client.cli.output import Format, OutputOption, emit, local_now, plain
+from reprise_client.cli.scope import ProjectOption
+from reprise_client.cli.state import client_of
+
+app = typer.Typer(help="Look at all that was submitted under one name.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_job_sets(
+    ctx: typer.Context, *, project: ProjectOption = None, output: OutputOption = Format.TABLE
+) -> None:
+    """List the job sets of a project, or of all projects that you may see."""
+    found = list(client_of(ctx).job_sets(project=project))
+    emit(
+        output,
+        [plain(item) for item in found],
+        table=lambda: views.job_set_table(found, local_now()),
+        names=(item.name for item in found),
+    )
+
+
+@app.command()
+def events(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the job set.")],
+    *,
+    project: ProjectOption = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Only those behind this event's cursor.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="As they happen; JSON: one object a line.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List what happened to the sessions of a job set."""
+    client = client_of(ctx)
+    if follow:
+        for event in client.follow_job_set(name, project=project, after=after):
+            typer.echo(
+                event.model_dump_json(exclude_unset=True)
+                if output is Format.JSON
+                else views.job_set_event_line(event, local_now())
+            )
+        return
+    listed = list(client.job_set_events(name, project=project, after=after))
+    emit(
+        output,
+        [plain(item) for item in listed],
+        table=lambda: views.job_set_event_table(listed, local_now()),
+        names=(str(item.cursor) for item in listed),
+    )

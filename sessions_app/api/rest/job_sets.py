@@ -1,0 +1,104 @@
+"""Job sets: what a project has submitted under one name, and the one stream of all of it."""
+
+import json
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api import responses
+from sessions_app.api.filters import JobSetEventFilter, JobSetFilter, query_of
+from sessions_app.api.openapi import query_parameters
+from sessions_app.api.render import event_json
+from sessions_app.api.views import RestView
+from sessions_app.authorization import Action
+from sessions_app.errors import NotFound
+from sessions_app.event_log import JobSet, job_set_events, job_sets
+from sessions_app.selectors import job_set_project, projects_visible
+
+PROJECT_HEADER = "X-Reprise-Project"
+"""Tells the front whose job set it is to go on with."""
+
+
+class JobSetsView(RestView):
+    """`/job-sets/`."""
+
+    actions: ClassVar = {"GET": Action.JOB_SET_LIST}
+
+    @extend_schema(
+        operation_id="job_sets_list",
+        parameters=query_parameters(JobSetFilter),
+        responses=responses.JobSetPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the job sets that the log tells of, by project and name."""
+        wanted = query_of(JobSetFilter, request.query_params)
+        projects = projects_visible(self.actor, wanted.project)
+        found = job_sets(projects, _place(wanted.cursor), wanted.page_size + 1)
+        page = found[: wanted.page_size]
+        following = None
+        if len(found) > len(page):
+            last = json.dumps([page[-1].project_id, page[-1].name])
+            following = _next(request, cursor=last)
+        results = [_job_set_json(each) for each in page]
+        return Response({"next": following, "previous": None, "results": results})
+
+
+class JobSetEventsView(RestView):
+    """`/job-sets/{name}/events/`. Behind the ASGI front, the front sends the stream."""
+
+    actions: ClassVar = {"GET": Action.JOB_SET_READ}
+
+    @extend_schema(
+        operation_id="job_sets_events",
+        parameters=[
+            *query_parameters(JobSetEventFilter),
+            OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER),
+        ],
+        responses={
+            (200, "application/json"): responses.EventPage,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """The events of all sessions of a job set, after `Last-Event-ID` or the cursor `after`."""
+        seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
+        # The query wins: a client that follows `next` may go on sending its header.
+        wanted = JobSetEventFilter.model_validate(seen | request.query_params.dict())
+        project = job_set_project(self.actor, name, wanted.project)
+        found = job_set_events(project.pk, name, wanted.after, wanted.page_size + 1)
+        page = found[: wanted.page_size]
+        more = len(found) > len(page)
+        following = _next(request, after=str(page[-1].cursor)) if more else None
+        body = {"next": following, "previous": None, "results": [event_json(e) for e in page]}
+        return Response(body, headers={PROJECT_HEADER: project.address})
+
+
+def _next(request: Request, **place: str) -> str:
+    query = urlencode(request.query_params.dict() | place)
+    return request.build_absolute_uri(f"{request.path}?{query}")
+
+
+def _place(cursor: str | None) -> tuple[int, str]:
+    if cursor is None:
+        return 0, ""
+    try:
+        project, name = json.loads(cursor)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotFound("the cursor is not one of ours") from error
+    known = type(project) is int and 0 <= project < 2**63 and isinstance(name, str)
+    if not known or not name.isprintable():
+        raise NotFound("the cursor is not one of ours")
+    return project, name
+
+
+def _job_set_json(each: JobSet) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "project": each.address,
+        "first_event_at": each.first_event_at,
+        "last_event_at": each.last_event_at,
+    }

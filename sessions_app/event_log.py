@@ -1,0 +1,142 @@
+"""The log as streams read it: in the order in which it became visible, never past an open end.
+
+An event's id is no place to go on from: a transaction may commit a smaller one later. So readers
+go by (epoch, transaction, id), and only as far as no older transaction is open any more
+(`pg_snapshot_xmin`); whatever an earlier life of the database wrote is visible, since none of its
+transactions is open.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.cursors import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event as the log has it; `address` is its project's, `domain/name`."""
+
+    cursor: Cursor
+    session_id: UUID
+    root_id: UUID
+    project_id: int
+    address: str
+    job_set: str
+    attempt: int
+    seq: int
+    type: str
+    time: datetime
+    data: dict[str, Any]
+
+    @property
+    def pk(self) -> int:
+        """Its id."""
+        return self.cursor.id
+
+
+COLUMNS = """
+    e.epoch, e.xid::text, e.id, e.session_id, e.root_id, e.project_id, d.name || '/' || p.name,
+    e.job_set, e.attempt, e.seq, e.type, e.time, e.data::text
+"""
+"""What `logged` reads, of `e`, `p` and `d`."""
+ADDRESS = """
+    JOIN sessions_app_project p ON p.id = e.project_id
+    JOIN sessions_app_domain d ON d.id = p.domain_id
+"""
+
+
+def logged(row: tuple[Any, ...]) -> LoggedEvent:
+    """An event of the columns `COLUMNS`."""
+    epoch, xid, number, *fields = row
+    fields[-1] = json.loads(fields[-1])
+    return LoggedEvent(Cursor(epoch, int(xid), number), *fields)
+
+
+# job_set <> '' is what its index says, too.
+_JOB_SET = f"""
+    SELECT {COLUMNS} FROM sessions_app_sessionevent e {ADDRESS}
+    WHERE e.project_id = %s AND e.job_set = %s AND e.job_set <> ''
+        AND (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s)
+        AND (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY e.epoch, e.xid, e.id LIMIT %s
+"""  # noqa: S608  # constants
+
+
+def job_set_events(project_id: int, name: str, after: Cursor, limit: int) -> list[LoggedEvent]:
+    """The next events of a job set, in order; nothing can come between them any more."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JOB_SET, [project_id, name, after.epoch, str(after.xid), after.id, limit])
+        return [logged(row) for row in cursor.fetchall()]
+
+
+def job_set_exists(project_id: int, name: str) -> bool:
+    """Whether the log of a project tells of a job set."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM sessions_app_sessionevent "
+            "WHERE project_id = %s AND job_set = %s AND job_set <> '')",
+            [project_id, name],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+class JobSet(NamedTuple):
+    """Sessions of one project that were submitted under one name, and when they did something."""
+
+    project_id: int
+    address: str
+    name: str
+    first_event_at: datetime
+    last_event_at: datetime
+
+
+# From each name the index leads to the next one, whatever the number of events between them.
+_JOB_SETS = """
+    WITH wanted AS (
+        SELECT f.project_id, f.job_set FROM unnest(%(projects)s::bigint[]) AS w(id)
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE names AS (
+                (SELECT project_id, job_set FROM sessions_app_sessionevent
+                WHERE project_id = w.id AND job_set <> '' AND
+                    job_set > CASE WHEN w.id = %(project)s THEN %(name)s ELSE '' END
+                ORDER BY job_set LIMIT 1)
+                UNION ALL
+                SELECT following.project_id, following.job_set FROM names
+                CROSS JOIN LATERAL (
+                    SELECT project_id, job_set FROM sessions_app_sessionevent
+                    WHERE project_id = names.project_id AND job_set <> ''
+                        AND job_set > names.job_set
+                    ORDER BY job_set LIMIT 1) AS following)
+            SELECT project_id, job_set FROM names LIMIT %(limit)s) AS f
+        ORDER BY 1, 2 LIMIT %(limit)s)
+    SELECT n.project_id, d.name || '/' || p.name, n.job_set, first.time, last.time FROM wanted n
+    JOIN sessions_app_project p ON p.id = n.project_id
+    JOIN sessions_app_domain d ON d.id = p.domain_id
+    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
+        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
+        ORDER BY epoch, xid, id LIMIT 1) AS first
+    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
+        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
+        ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1) AS last
+    ORDER BY 1, 3
+"""
+
+
+def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> list[JobSet]:
+    """The next job sets of these projects behind `after` (project, name), by project and name."""
+    begun, name = after
+    wanted: dict[str, Any] = {
+        "projects": sorted(each for each in projects if each >= begun),
+        "project": begun,
+        "name": name,
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_JOB_SETS, wanted)
+        return [JobSet._make(row) for row in cursor.fetchall()]
