@@ -237,7 +237,8 @@ def test_a_round_is_as_many_statements_however_many_queues_and_sessions(
             waiting(at, 3, name, owner=owner, resources={"cpu": cpus})
     take(played, 1)
     assert statements(played) <= few
-    assert few <= 25
+    # With those of the call around it: the token, the heartbeat, savepoints.
+    assert few <= 32
 
 
 def test_sessions_that_ask_for_the_same_are_in_one_line(at: Project) -> None:
