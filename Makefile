@@ -71,6 +71,7 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.end_to_end --quick
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
+	$(BIN)/python -m benchmarks.lease_round --quick
 	$(BIN)/python -m benchmarks.event_stream --quick
 
 faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)

@@ -224,6 +224,12 @@ REPRISE: dict[str, float] = {
     "unconfirmed_after": 600.0,
     # An executor that was silent for this long gets no new leases.
     "executor_stale_after": 60.0,
+    # A queue's current priority goes half of the way to its cost in this time.
+    "priority_half_time": 300.0,
+    # What retries may have of what their queue holds, while fresh sessions wait there.
+    "retry_share": 0.5,
+    # A session that has waited so long for room has nodes kept free for it.
+    "starved_after": 300.0,
     "log_cap_bytes": 16 * 1024 * 1024,
     # So long after its end a chain goes from the tables into the log, with the logs of its runs;
     # so long after that its events go, too. 0: never.

@@ -1,5 +1,7 @@
-"""Row locks on executors and what is read of leases under them."""
+"""Row locks on executors and on what they are to get, and what is read of leases under them."""
 
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -7,6 +9,8 @@ from uuid import UUID
 from django.db import connection
 
 from scheduler.models import Executor
+from sessions_app.bulk import array, columns
+from sessions_app.locks import SESSION_COLUMNS, AdvisoryLock, LockedSession, locked_session
 
 
 class HeldLease(NamedTuple):
@@ -47,3 +51,95 @@ def next_fencing_tokens(count: int) -> list[int]:
             "SELECT nextval('scheduler_fencing_token') FROM generate_series(1, %s)", [count]
         )
         return [row[0] for row in cursor.fetchall()]
+
+
+_SCANS = "SELECT " + ", ".join(
+    f"set_config('enable_{kind}', %(on)s, true)" for kind in ("seqscan", "bitmapscan", "sort")
+)
+
+
+@contextmanager
+def lines_by_index() -> Iterator[None]:
+    """Inside, what waits is read along its index only, in the order that this has.
+
+    How many of a line are wanted is a column to PostgreSQL, so that it reckons with a tenth of the
+    line: of a million sessions it would rather sort all than take the first few from the index.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SCANS, {"on": "off"})
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(_SCANS, {"on": "on"})
+
+
+# Each line by its own probe of the index, so that it does not matter how many wait behind.
+_CLAIM_LINES = f"""
+    SELECT w.number, {SESSION_COLUMNS}
+    FROM unnest(%(queues)s::bigint[], %(keys)s::bigint[], %(counts)s::int[])
+        WITH ORDINALITY AS w(queue_id, key, count, number)
+    CROSS JOIN LATERAL (
+        SELECT l.* FROM sessions_app_session l
+        WHERE l.phase = 'waiting' AND l.queue_id = w.queue_id AND l.scheduling_key = w.key
+            AND l.id <> ALL(%(passed)s::uuid[])
+        ORDER BY l.priority DESC, l.root_submitted_at, l.id LIMIT w.count
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) s
+    JOIN sessions_app_session r ON r.id = s.root_id
+    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
+"""  # noqa: S608  # as above
+
+
+def claim_lines(
+    wanted: Sequence[tuple[int, int, int]], *, passed: Sequence[UUID]
+) -> list[list[LockedSession]]:
+    """Lock the first waiting sessions of lines: of each (queue, scheduling key, how many).
+
+    Those of each line in its order; fewer if there are no more that nobody else has locked.
+    `passed` are sessions that the caller has locked before.
+    """
+    found: list[list[LockedSession]] = [[] for _ in wanted]
+    queues, keys, counts = columns(wanted)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _CLAIM_LINES,
+            {"queues": queues, "keys": keys, "counts": counts, "passed": array(passed)},
+        )
+        for number, *row in cursor.fetchall():
+            found[number - 1].append(locked_session(row))
+    return found
+
+
+_CLAIM_QUEUES = """
+    SELECT id FROM sessions_app_queue WHERE id = ANY(%s::bigint[])
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_queues(queue_ids: Collection[int]) -> set[int]:
+    """Lock queues whose limits are about to be looked at; without those that somebody else has."""
+    if not queue_ids:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_QUEUES, [array(sorted(queue_ids))])
+        return {row[0] for row in cursor.fetchall()}
+
+
+_CLAIM_WITHOUT_KEY = """
+    SELECT id FROM sessions_app_session
+    WHERE phase = 'waiting' AND scheduling_key IS NULL
+    ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_without_key(limit: int) -> list[UUID]:
+    """Lock up to `limit` waiting sessions that have no scheduling key yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def try_lock(lock: AdvisoryLock) -> bool:
+    """Take a lock until the transaction ends, unless somebody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
+        return bool(cursor.fetchone()[0])

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from sessions_app.models import Project, Session
+from sessions_app.models import Project, Queue, Session
 from sessions_app.models.tenants import LABEL_PATTERN, NAME_LENGTH
 
 
@@ -55,3 +55,36 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return str(self.session_id)
+
+
+class QueueUsage(models.Model):
+    """What a queue holds and how that is remembered; costs are shares of the pool."""
+
+    queue = models.OneToOneField(Queue, models.CASCADE, primary_key=True, related_name="usage")
+    used = models.JSONField(default=dict)
+    """Amounts by resource, as text; "sessions" is one of them."""
+    cost = models.FloatField()
+    current_priority = models.FloatField()
+    computed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "usage of a queue"
+        verbose_name_plural = "usage of queues"
+
+    def __str__(self) -> str:
+        return f"{self.queue_id}: {self.current_priority:.4f}"
+
+
+class Pool(models.Model):
+    """What all executors have together, when it was last added up. One row."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    amounts = models.JSONField(default=dict)
+    """By resource, as text; "sessions" is one of them."""
+    computed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="pool_is_one")]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in sorted(self.amounts.items()))

@@ -4,6 +4,7 @@ from celery import shared_task
 
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
+from scheduler.services.standing import queue_usage_refresh
 
 
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
@@ -17,3 +18,9 @@ def sweep_leases() -> None:
 def sweep_orphaned_leases() -> int:
     """Delete leases that no longer count, such as those of cancelled sessions; how many."""
     return leases_sweep_orphans()
+
+
+@shared_task(name="scheduler.tasks.decay_queue_usage", ignore_result=True)
+def decay_queue_usage() -> int:
+    """Add up what queues hold and let their priorities decay; of how many queues."""
+    return queue_usage_refresh()

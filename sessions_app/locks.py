@@ -30,6 +30,7 @@ class AdvisoryLock(IntEnum):
     POLICY_NAME = 0x5245_0003
     """With the hash of the name that a policy is made under, wherever that is."""
     RETRY_SLOTS = 0x5245_0004
+    QUEUE_USAGE = 0x5245_0005
 
 
 def lock_slots() -> None:
@@ -76,7 +77,7 @@ class LockedSession(NamedTuple):
 # Finds nothing, but takes the lock of the table that whoever moves a counter takes: no counter is
 # made (`usage_stop`) until the transaction that has looked for some has ended.
 _NO_NEW_COUNTERS = "EXISTS (SELECT FROM sessions_app_projectusage WHERE false FOR KEY SHARE)"
-_COLUMNS = f"""
+SESSION_COLUMNS = f"""
     s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
     s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
     s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
@@ -99,12 +100,14 @@ _LOCK_ROOTS = """
 """
 # The second statement sees what the holders of the root locks committed before.
 _LOCK_SESSIONS = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
     ORDER BY s.id FOR NO KEY UPDATE OF s
 """  # noqa: S608  # constants
 _LOCK_CHAINS = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
     ORDER BY s.id FOR NO KEY UPDATE OF s
 """  # noqa: S608  # as above
@@ -129,7 +132,7 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
         if not roots:
             return []
         cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
-        return [_locked(row) for row in cursor.fetchall()]
+        return [locked_session(row) for row in cursor.fetchall()]
 
 
 class LockedChain(NamedTuple):
@@ -144,12 +147,13 @@ def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])
-        rows = [_locked(row) for row in cursor.fetchall()]
+        rows = [locked_session(row) for row in cursor.fetchall()]
     tips = {row.root_id: row for row in rows if row.tip}
     return {row.id: LockedChain(row, tips[row.id]) for row in rows if row.id == row.root_id}
 
 
-def _locked(row: tuple[Any, ...]) -> LockedSession:
+def locked_session(row: Sequence[Any]) -> LockedSession:
+    """A row of `SESSION_COLUMNS`."""
     values = list(row)
     values[_STATUS] = Status(values[_STATUS])
     # Django's cursors leave JSON to the ORM's fields.
@@ -253,55 +257,6 @@ def claim_archived(before: datetime, up_to: int, limit: int) -> list[UUID]:
                 break
             sessions += ids
         return sessions
-
-
-_CLAIM_WAITING = f"""
-    SELECT {_COLUMNS} FROM sessions_app_session s
-    JOIN sessions_app_session r ON r.id = s.root_id
-    JOIN sessions_app_queue q ON q.id = s.queue_id
-    WHERE s.phase = 'waiting' AND NOT q.cordoned
-        AND (s.not_before IS NULL OR s.not_before <= %(now)s)
-        AND (%(projects)s::bigint[] IS NULL OR s.project_id = ANY(%(projects)s::bigint[]))
-        AND s.project_id <> ALL(%(closed)s::bigint[])
-        AND NOT (s.avoid_executors ? %(executor)s::text AND EXISTS (
-            SELECT FROM unnest(%(others)s::text[], %(serving)s::bigint[]) AS o(name, project_id)
-            WHERE (o.project_id IS NULL OR o.project_id = s.project_id)
-                AND NOT s.avoid_executors ? o.name))
-        AND s.id <> ALL(%(passed)s::uuid[])
-    ORDER BY s.priority DESC, s.root_submitted_at, s.id LIMIT %(limit)s
-    FOR NO KEY UPDATE OF s SKIP LOCKED
-"""  # noqa: S608  # as above
-
-
-def claim_waiting(
-    *,
-    now: datetime,
-    projects: list[int] | None,
-    closed: Collection[int],
-    executor: str,
-    others: Sequence[tuple[str, int | None]],
-    passed: Sequence[UUID],
-    limit: int,
-) -> list[LockedSession]:
-    """Lock the first `limit` waiting sessions, most important first.
-
-    `projects` None means all, those that are `closed` apart. A session that avoids `executor` is
-    left to one of the `others`, each with a project that it serves (None: all), if there is one
-    that it does not avoid. `passed` are sessions that were looked at before.
-    """
-    wanted = {
-        "now": now,
-        "projects": projects,
-        "closed": array(closed),
-        "executor": executor,
-        "others": array(name for name, _ in others),
-        "serving": array(project for _, project in others),
-        "passed": array(passed),
-        "limit": limit,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_WAITING, wanted)
-        return [_locked(row) for row in cursor.fetchall()]
 
 
 def lock_policy_name(name: str) -> None:

@@ -93,9 +93,9 @@ def _reaches(policy: RetryPolicy, queue: Queue) -> bool:
 
 
 def queues_visible(actor: Actor) -> QuerySet[Queue]:
-    """The queues of the projects that the actor may see."""
+    """The queues of the projects that the actor may see, with what they hold."""
     require_user(actor)
-    queues = Queue.objects.select_related("project__domain")
+    queues = Queue.objects.select_related("project__domain", "usage")
     if actor.is_cluster_admin:
         return queues
     return queues.filter(project__in=actor.projects().values("pk"))

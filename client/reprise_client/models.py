@@ -117,6 +117,13 @@ class RetryState(Answer):
     budgets: list[Budget] = Field(default_factory=list)
 
 
+class WhyPending(Answer):
+    """What holds a session that waits; `ahead` counts those of its queue that go before it."""
+
+    reason: str = ""
+    ahead: int = 0
+
+
 class Session(Answer):
     """One attempt. In lists the fields of the spec (image, command, ...) have their defaults."""
 
@@ -153,6 +160,8 @@ class Session(Answer):
     failure_category: str | None = None
     status_message: str | None = None
     cancel_requested_at: datetime | None = None
+    why_pending: WhyPending | None = None
+    """Of one that has waited for some seconds, and that was asked for by itself."""
     parent_session_id: str | None = None
     root_session_id: str | None = None
     retry_count: int = 0
@@ -381,6 +390,16 @@ class FailureCategory(Answer):
     updated_at: datetime | None = None
 
 
+class QueueUsage(Answer):
+    """What a queue holds, and its priorities; a share is of the whole pool."""
+
+    used: dict[str, str] = Field(default_factory=dict)
+    share: float = 0.0
+    current_priority: float = 0.0
+    effective_priority: float = 0.0
+    computed_at: datetime | None = None
+
+
 class Queue(Answer):
     """A queue of a project (`domain/name`); a lower factor is more important."""
 
@@ -388,10 +407,12 @@ class Queue(Answer):
     name: str
     is_default: bool = False
     priority_factor: float = 1.0
+    resource_limits: dict[str, str] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
     cordoned: bool = False
     cordon_reason: str = ""
     created_at: datetime | None = None
+    usage: QueueUsage | None = None
 
     @property
     def address(self) -> str:

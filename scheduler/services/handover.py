@@ -1,85 +1,18 @@
 """What an executor is told about the sessions that it leases."""
 
 import json
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from retry.resources import Amounts, amounts, total
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.bulk import array
-from sessions_app.services.usage import taken_by
 
 SHORT_SPEC = 8192
 """Characters; a longer one is not kept."""
-
-
-# As text, which many sessions share; the rest of a specification may be large and is not read.
-_WISHES = """
-    SELECT s.id, c.resources::text, s.avoid_node, coalesce(f.executor, ''), c.cluster_size
-    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
-    WHERE s.id = ANY(%s::uuid[])
-"""
-_HELD = """
-    SELECT c.resources::text, count(*)
-    FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
-    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    WHERE l.executor_id = %s AND s.fencing_token = l.fencing_token AND s.phase = 'live'
-    GROUP BY c.resources
-"""
-
-
-class Held(NamedTuple):
-    """How many sessions an executor holds, and what they take together."""
-
-    sessions: int
-    amounts: Amounts
-
-
-class Wish(NamedTuple):
-    """What a session asks for, and the node that it avoids, if any.
-
-    `executor` is whose node that is: clusters name their nodes alike. Empty: not known. `counted`
-    is what it takes of quotas.
-    """
-
-    amounts: Amounts
-    node: str
-    executor: str
-    counted: Mapping[str, Decimal]
-
-    def node_avoided_on(self, executor: str) -> str:
-        """The node that is avoided among those of an executor; "" for none."""
-        return self.node if self.executor in {"", executor} else ""
-
-
-def wishes_of(session_ids: Sequence[UUID]) -> dict[UUID, Wish]:
-    """What each session asks for."""
-    with connection.cursor() as cursor:
-        cursor.execute(_WISHES, [array(session_ids)])
-        return {
-            session_id: Wish(_amounts(text), node, executor, taken_by(text, pods))
-            for session_id, text, node, executor, pods in cursor.fetchall()
-        }
-
-
-def resources_held(executor_id: int) -> Held:
-    """What the leases of an executor that count hold."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [executor_id])
-        rows = [(_amounts(text), count) for text, count in cursor.fetchall()]
-    parts = [{name: value * count for name, value in each.items()} for each, count in rows]
-    return Held(sum(count for _, count in rows), total(parts))
-
-
-@lru_cache(maxsize=1024)
-def _amounts(resources: str) -> Amounts:
-    return amounts(json.loads(resources))
 
 
 class _Row(NamedTuple):

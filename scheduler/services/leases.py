@@ -1,128 +1,37 @@
 """Leases: granting them to an executor, taking them back, and telling it what to stop."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import cached_property
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
 
 from retry.evidence import Termination
-from retry.resources import Amounts
-from scheduler.fit import Room
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
-from scheduler.services.handover import Wish, leased_sessions, resources_held, wishes_of
-from scheduler.services.reach import Reach
+from scheduler.services.allocation import Allocation
+from scheduler.services.handover import leased_sessions
+from scheduler.services.holdings import leases_held
 from scheduler.wire import LeasedSession, Run, Stop
 from sessions_app import wakeups
 from sessions_app.bulk import array
 from sessions_app.failpoints import atomic_step
-from sessions_app.locks import LockedSession, claim_waiting, database_now
-from sessions_app.quotas import Held, Quotas
+from sessions_app.locks import LockedSession, database_now
 from sessions_app.services.settle import End, settle_locked
 from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.services.usage import quotas_lock, quotas_read
 from sessions_app.states import Status
 
 MAX_GRANTS = 500
-MAX_MISFITS = 2000
-"""So many sessions that do not fit are stepped over in one round."""
-SHORTEST_REST = timedelta(seconds=2)
-LONGEST_REST = timedelta(seconds=60)
-Misfit = tuple[LockedSession, Wish]
 
 
 class LeaseRound(NamedTuple):
-    """What one round granted, and how many sessions did not fit just now."""
+    """What one round granted, and whether there is what could be granted before long."""
 
     leases: list[LeasedSession]
     passed_over: int
-
-
-@dataclass
-class _Found:
-    """The waiting sessions that a round has looked at.
-
-    `held` is what the executor's leases take; `avoided` are the nodes that the fitting sessions
-    are kept from. `over` are those that a quota holds back, whose projects are `closed` for the
-    rest of the round: what waits behind them in their project does not hide that of others.
-    """
-
-    executor: Executor
-    held: Amounts
-    reach: Reach
-    quotas: Quotas
-    fitting: list[LockedSession] = field(default_factory=list)
-    wishes: dict[UUID, Wish] = field(default_factory=dict)
-    avoided: dict[UUID, str] = field(default_factory=dict)
-    misfits: list[Misfit] = field(default_factory=list)
-    over: list[tuple[LockedSession, Held]] = field(default_factory=list)
-
-    @property
-    def ids(self) -> list[UUID]:
-        stepped_over = (s for s, _ in (*self.misfits, *self.over))
-        return [session.id for session in (*self.fitting, *stepped_over)]
-
-    @property
-    def closed(self) -> set[int]:
-        """The projects that can start nothing more in this round."""
-        return {*self.quotas.full(), *(session.project_id for session, _ in self.over)}
-
-    @cached_property
-    def room(self) -> Room:
-        return Room(self.executor.nodes, [self.held])
-
-    def divide(self, candidates: Sequence[LockedSession], slots: int) -> None:
-        """Book room for the candidates that fit, up to `slots` of them in all."""
-        self.wishes |= wishes_of([session.id for session in candidates])
-        for session in candidates:
-            if len(self.fitting) == slots:
-                return
-            wish = self.wishes[session.id]
-            over = self.quotas.held(session.project_id, wish.counted)
-            if over is not None:
-                self.over.append((session, over))
-                continue
-            node = self._node_to_avoid(session, wish) if wish.node else ""
-            if self.room.misfit(wish.amounts, node) is not None:
-                self.misfits.append((session, wish))
-                continue
-            self.room.take(wish.amounts)
-            self.quotas.take(session.project_id, wish.counted)
-            self.fitting.append(session)
-            if node:
-                self.avoided[session.id] = node
-
-    def admit(self) -> None:
-        """Keep of the fitting sessions those for which there still is a quota.
-
-        The quotas were read without a lock, which all that happens in a project would have had to
-        wait for: meanwhile another executor may have used them up.
-        """
-        if not self.quotas or not self.fitting:
-            return
-        quotas = quotas_lock({session.project_id for session in self.fitting})
-        wanted, self.fitting = self.fitting, []
-        for session in wanted:
-            counted = self.wishes[session.id].counted
-            over = quotas.held(session.project_id, counted)
-            if over is not None:
-                self.over.append((session, over))
-                continue
-            quotas.take(session.project_id, counted)
-            self.fitting.append(session)
-
-    def _node_to_avoid(self, session: LockedSession, wish: Wish) -> str:
-        """The node here that the session avoids; "" if it could run nowhere else."""
-        node = wish.node_avoided_on(self.executor.name)
-        misfit = self.room.misfit(wish.amounts, node)
-        if misfit is None or misfit.ever or self.reach.could_ever_run(session, wish):
-            return node
-        return ""
+    """Kinds of sessions that wait for room, or that others were about to take."""
 
 
 def lease_round(name: str, incarnation: int) -> LeaseRound:
@@ -131,70 +40,15 @@ def lease_round(name: str, incarnation: int) -> LeaseRound:
         executor = lock_executor(name)
         if executor is None or executor.incarnation != incarnation or executor.cordoned:
             return LeaseRound([], 0)
-        held = resources_held(executor.pk)
-        free_slots = min(executor.max_sessions - held.sessions, MAX_GRANTS)
+        held = leases_held(executor.pk)[executor.pk]
+        free_slots = executor.max_sessions - sum(each.leases for each in held)
         if free_slots <= 0:
             return LeaseRound([], 0)
         now = database_now()
-        found = _look(executor, held.amounts, free_slots, now)
-        _back_off(found, now)
-        found.admit()
-        tokens = _grant(found, now) if found.fitting else {}
-        return LeaseRound(leased_sessions(tokens, found.avoided), len(found.misfits))
-
-
-def _look(executor: Executor, held: Amounts, slots: int, now: datetime) -> _Found:
-    """Waiting sessions until `slots` of them fit beside what the executor holds.
-
-    What does not fit is stepped over, in steps that grow, so that it never hides what does.
-    """
-    projects = list(executor.projects.values_list("pk", flat=True)) or None
-    quotas = quotas_read(projects, waiting=False, live=True)
-    found = _Found(executor, held, Reach(executor, now), quotas)
-    while len(found.fitting) < slots and len(found.misfits) + len(found.over) < MAX_MISFITS:
-        candidates = claim_waiting(
-            now=now,
-            projects=projects,
-            closed=found.closed,
-            executor=executor.name,
-            others=found.reach.serving,
-            passed=found.ids,
-            limit=max(slots - len(found.fitting), len(found.misfits) + len(found.over)),
-        )
-        if not candidates:
-            break
-        found.divide(candidates, slots)
-    return found
-
-
-def _back_off(found: _Found, now: datetime) -> None:
-    """Let sessions that no executor could run even if it were empty rest for a while, and those
-    that ask for more than their whole quota.
-
-    What could run elsewhere or later stays: another executor may look in the next moment. One
-    that only an executor which it avoids could run avoids none from then on.
-    """
-    too_large = [session for session, over in found.over if not over.ever]
-    sessions_change([Change(s, {"not_before": now + _rest(s, now)}) for s in too_large], now=now)
-    if not found.misfits:
-        return
-    empty = Room(found.executor.nodes, ())
-    nowhere = [
-        session
-        for session, wish in found.misfits
-        # For a node that is avoided there is no rest: that gives way.
-        if empty.misfit(wish.amounts) is not None
-        and not found.reach.could_ever_run(session, wish._replace(node=""))
-    ]
-    sessions_change(
-        [Change(s, {"not_before": now + _rest(s, now), "avoid_executors": []}) for s in nowhere],
-        now=now,
-    )
-
-
-def _rest(session: LockedSession, now: datetime) -> timedelta:
-    """The longer it has waited, the longer the pause: many that fit nowhere cost little."""
-    return min(max((now - session.root_submitted_at) / 4, SHORTEST_REST), LONGEST_REST)
+        found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
+        found.run()
+        tokens = _grant(found, executor, now) if found.sessions else {}
+        return LeaseRound(leased_sessions(tokens, found.avoided), found.left_waiting)
 
 
 # The conflict is a lease of an earlier life of the session that nobody has swept yet.
@@ -208,9 +62,9 @@ _INSERT = """
 """
 
 
-def _grant(found: _Found, now: datetime) -> dict[UUID, int]:
+def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
     """Write the leases; the fencing token of each session."""
-    executor, sessions = found.executor, found.fitting
+    sessions = found.sessions
     tokens = dict(
         zip((session.id for session in sessions), next_fencing_tokens(len(sessions)), strict=True)
     )
@@ -224,14 +78,13 @@ def _grant(found: _Found, now: datetime) -> dict[UUID, int]:
                     "executor": executor.name,
                     "fencing_token": tokens[session.id],
                     "report_seq": 0,
-                    "not_before": None,
                 },
                 [Event("session.scheduled", {"fencing_token": tokens[session.id]})],
             )
             for session in sessions
         ],
         now=now,
-        within_quotas=bool(found.quotas),
+        within_quotas=found.counted,
     )
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, [executor.pk, now, array(tokens), array(tokens.values())])
@@ -258,14 +111,17 @@ def sessions_unlease(
     for session in sessions:
         if session in worn_out:
             continue
-        values = {
+        values: dict[str, Any] = {
             "status": Status.PENDING,
             "scheduled_at": None,
             "executor": "",
             "fencing_token": None,
             "lease_returns": session.lease_returns + counted,
-            "avoid_executors": sorted({*session.avoid_executors, *([avoid] if avoid else [])}),
         }
+        if avoid and avoid not in session.avoid_executors:
+            values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
+            # It is in another line now; the next round says in which.
+            values["scheduling_key"] = None
         changes.append(Change(session, values, [Event(event, {"reason": reason})]))
     sessions_change(changes, now=now)
     text = f"handed back {limit} times by executors, last: {reason}"

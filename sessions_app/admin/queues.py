@@ -14,7 +14,9 @@ from sessions_app.admin.policy_list import policies_offered
 from sessions_app.errors import InvalidInput
 from sessions_app.models import Queue, Session
 from sessions_app.services.policy_names import FIELD, policies_require
-from sessions_app.services.queues import queue_check, queue_save
+from sessions_app.services.queues import limits_check, queue_check, queue_save
+
+LIMITS = "resource_limits"
 
 
 class QueueForm(OperatorForm):
@@ -26,6 +28,14 @@ class QueueForm(OperatorForm):
         widget=UnfoldAdminTextareaWidget({"rows": 4, "class": "yaml-text"}),
         help_text="one name a line; their rules are asked in this order, before those that a "
         "session adds",
+    )
+
+    resource_limits = forms.CharField(
+        required=False,
+        max_length=2_000,
+        widget=UnfoldAdminTextareaWidget({"rows": 4, "class": "yaml-text"}),
+        help_text="what its running sessions may hold together, one resource a line, such as "
+        "cpu: 200 or sessions: 50",
     )
 
     refusals: ClassVar = {
@@ -46,9 +56,26 @@ class QueueForm(OperatorForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial[FIELD] = "\n".join(self.instance.retry_policies)
+        limits = self.instance.resource_limits
+        self.initial[LIMITS] = "\n".join(f"{name}: {value}" for name, value in limits.items())
         if self.instance.pk:
             field = self.fields[FIELD]
             field.help_text = f"{field.help_text}; {policies_offered(self.instance.project)}"
+
+    def clean_resource_limits(self) -> dict[str, str]:
+        """Django's hook."""
+        limits = {}
+        for text in self.cleaned_data[LIMITS].splitlines():
+            name, colon, amount = (part.strip() for part in text.partition(":"))
+            if name and not (colon and amount):
+                raise forms.ValidationError(f"{name}: write it as resource: amount")
+            if name:
+                limits[name] = amount
+        try:
+            limits_check(limits)
+        except InvalidInput as error:
+            raise forms.ValidationError(error.errors[LIMITS]) from None
+        return limits
 
     def clean(self) -> dict[str, Any] | None:
         """Django's hook."""
@@ -83,6 +110,7 @@ class QueueAdmin(RecordAdmin):
         "project",
         "is_default",
         "priority_factor",
+        "share",
         "policies",
         "cordon",
         "cordon_reason",
@@ -93,16 +121,19 @@ class QueueAdmin(RecordAdmin):
     ordering = ("project__domain__name", "project__name", "name")
     autocomplete_fields = ("project",)
     fieldsets = (
-        (None, {"fields": ("project", "name", "is_default", "priority_factor")}),
+        (None, {"fields": ("project", "name", "is_default", "priority_factor", LIMITS)}),
+        ("Usage", {"fields": ("share", "used")}),
         ("Retries", {"fields": (FIELD,)}),
         ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
     )
+    add_fieldsets = (fieldsets[0], *fieldsets[2:])
+    readonly_fields = ("share", "used")
     fixed_fields = ("project", "name")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With all that its name is made of."""
         found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("project__domain")
+        return found.select_related("project__domain", "usage")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
@@ -114,6 +145,20 @@ class QueueAdmin(RecordAdmin):
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         """By its own service."""
         queue_save(record, by=operator(request), fields=form.changed_data)
+
+    @column("share", ordering="usage__cost")
+    def share(self, queue: Any) -> str:
+        usage = getattr(queue, "usage", None)
+        if usage is None:
+            return "-"
+        effective = queue.priority_factor * usage.current_priority
+        return f"{usage.cost:.1%} of the pool; effective priority {effective:.3g}"
+
+    @column("holds")
+    def used(self, queue: Any) -> str:
+        usage = getattr(queue, "usage", None)
+        held = usage.used if usage else {}
+        return ", ".join(f"{name} {amount}" for name, amount in held.items()) or "-"
 
     @column("retry policies")
     def policies(self, queue: Queue) -> str:

@@ -74,14 +74,31 @@ def category_json(category: FailureCategory) -> dict[str, Any]:
 
 
 def queue_json(queue: Queue) -> dict[str, Any]:
-    """A queue; its project comes with its domain."""
+    """A queue; its project comes with its domain. `usage` is null while it holds nothing and
+    nothing is remembered of it."""
     return {
         "project": queue.project.address,
         "name": queue.name,
         "is_default": queue.is_default,
         "priority_factor": queue.priority_factor,
+        "resource_limits": queue.resource_limits,
         "retry_policies": queue.retry_policies,
         "cordoned": queue.cordoned,
         "cordon_reason": queue.cordon_reason,
         "created_at": queue.created_at,
+        "usage": _usage_json(queue),
+    }
+
+
+def _usage_json(queue: Queue) -> dict[str, Any] | None:
+    # The scheduler's record, which knows of queues and not the other way round.
+    usage = getattr(queue, "usage", None)
+    if usage is None:
+        return None
+    return {
+        "used": usage.used,
+        "share": usage.cost,
+        "current_priority": usage.current_priority,
+        "effective_priority": queue.priority_factor * usage.current_priority,
+        "computed_at": usage.computed_at,
     }

@@ -92,6 +92,19 @@ class CategoryPage(BaseModel):
     results: list[Category]
 
 
+class QueueUsage(BaseModel):
+    """What a queue holds, as it was last added up; priorities decay toward the share."""
+
+    used: dict[str, str]
+    """By resource; `sessions` is one of them."""
+    share: float
+    """Of the pool, of the resource of which it has most."""
+    current_priority: float
+    effective_priority: float
+    """Times the factor: the lowest is the next to get something."""
+    computed_at: datetime
+
+
 class Queue(BaseModel):
     """A queue of a project; a lower factor is more important."""
 
@@ -99,10 +112,12 @@ class Queue(BaseModel):
     name: str
     is_default: bool
     priority_factor: float
+    resource_limits: dict[str, str]
     retry_policies: list[str]
     cordoned: bool
     cordon_reason: str
     created_at: datetime
+    usage: QueueUsage | None
 
 
 class QueuePage(BaseModel):

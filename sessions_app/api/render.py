@@ -13,11 +13,11 @@ from retry.policy import InlinePolicy
 from sessions_app.event_log import LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
 from sessions_app.models.events import ARCHIVED
-from sessions_app.quota_selectors import quota_holding
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, retry_scopes
 from sessions_app.selectors import chains_of
 from sessions_app.states import RetryState
+from sessions_app.why_pending import why_pending
 
 _WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 
@@ -43,7 +43,7 @@ def session_json(session: Session) -> dict[str, Any]:
     """One session with all that is known of it."""
     (body,) = sessions_json([session])
     spec = session.spec
-    held = quota_holding(session)
+    why = why_pending(session)
     return {
         **body,
         "image": spec.image,
@@ -59,7 +59,8 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
-        "pending_reason": None if held is None else str(held),
+        "pending_reason": None if why is None else why.message,
+        "why_pending": None if why is None else {"reason": why.reason, "ahead": why.ahead},
     }
 
 

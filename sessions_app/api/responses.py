@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from sessions_app.why_pending import Reason
+
 
 class Budget(BaseModel):
     """What a chain has spent of one budget; no limit is null."""
@@ -64,6 +66,14 @@ class SessionSummary(BaseModel):
     retry_state: RetryState
 
 
+class WhyPending(BaseModel):
+    """What holds a session that waits, in a word; in words for people it is `pending_reason`."""
+
+    reason: Reason
+    ahead: int
+    """Sessions of its queue that go before it; counted up to 1,000."""
+
+
 class Session(SessionSummary):
     """A session with all that is known of it."""
 
@@ -81,6 +91,8 @@ class Session(SessionSummary):
     termination_grace_period: float
     cancel_requested_at: datetime | None
     pending_reason: str | None
+    why_pending: WhyPending | None
+    """Both of a session that has waited for some seconds, or waits for a quota."""
 
 
 class SessionPage(BaseModel):

@@ -16,6 +16,8 @@ class Queue(models.Model):
     priority_factor = models.FloatField(default=1.0)
     cordoned = models.BooleanField(default=False)
     cordon_reason = models.CharField(max_length=256, blank=True)
+    resource_limits = models.JSONField(default=dict, db_default={}, blank=True)
+    """Kubernetes quantities by resource, "sessions" among them: what its sessions may hold."""
     retry_policies = models.JSONField(default=list, db_default=[], blank=True)
     """Names of policies, in order; each exists in a scope that holds this queue."""
     created_at = models.DateTimeField(default=timezone.now)

@@ -113,7 +113,10 @@ class Session(models.Model):
     """On a root: the whole chain was cancelled."""
 
     not_before = models.DateTimeField(null=True)
-    """A session that fitted nowhere is not looked at again before this time."""
+    """Not used any more; servers of the version before write it."""
+    scheduling_key = models.BigIntegerField(null=True)
+    """Equal for sessions that ask for the same and may run on the same executors and nodes:
+    `scheduling_key.py`. Null: the next lease round finds it out."""
     avoid_node = models.CharField(max_length=253, blank=True)
     avoid_executors = models.JSONField(default=list)
     lease_returns = models.PositiveSmallIntegerField(default=0)
@@ -153,11 +156,18 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(
+                "queue",
+                "scheduling_key",
                 F("priority").desc(),
                 "root_submitted_at",
                 "id",
                 condition=Q(phase=Phase.WAITING),
-                name="session_waiting",
+                name="session_lines",
+            ),
+            models.Index(
+                "id",
+                condition=Q(phase=Phase.WAITING, scheduling_key__isnull=True),
+                name="session_without_key",
             ),
             models.Index("executor", condition=Q(phase=Phase.LIVE), name="session_live_executor"),
             models.Index("project", F("id").desc(), name="session_project_newest"),

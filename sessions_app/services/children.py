@@ -19,6 +19,7 @@ from sessions_app.locks import LockedSession
 from sessions_app.models.audit import ENGINE
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope
+from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.decisions import StoredDecision, decisions_dispatched
 from sessions_app.services.transitions import (
@@ -150,24 +151,34 @@ def _insert_specs(pairs: _Pairs) -> None:
             cursor.execute(_INSERT_SPECS, columns(rows))
 
 
-_INSERT_CHILDREN = """
+_KEY = scheduling_key_sql(
+    resources="c.resources",
+    pods="c.cluster_size",
+    pod_spec="c.pod_spec",
+    retry="true",
+    avoid_node="v.avoid_node",
+    avoid_node_of="CASE v.avoid_node WHEN '' THEN '' ELSE p.executor END",
+    avoid_executors="v.avoid_executors::jsonb",
+)
+_INSERT_CHILDREN = f"""
     INSERT INTO sessions_app_session
         (id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
          priority, status, phase, status_message, created_at, node, executor, parent_id, root_id,
          root_submitted_at, tip, retry_count, max_retries, retry_policy, retry_policies,
          retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
-         lease_returns, report_seq, event_seq)
+         lease_returns, report_seq, event_seq, scheduling_key)
     SELECT v.id, coalesce(v.spec_id, p.spec_id), p.project_id, p.queue_id, p.owner_id, p.name,
         p.job_set, r.creation_id || ':retry:' || (p.retry_count + 1), p.session_type,
         p.priority, 'PENDING', 'waiting', '', %s, '', '', p.id, p.root_id,
         p.root_submitted_at, true, p.retry_count + 1, p.max_retries, p.retry_policy,
         p.retry_policies, v.counters::jsonb, '', '', 'none', v.avoid_node, v.avoid_executors::jsonb,
-        0, 0, 1
+        0, 0, 1, {_KEY}
     FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
         AS v(id, spec_id, parent_id, counters, avoid_node, avoid_executors)
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_session r ON r.id = p.root_id
-"""
+    JOIN sessions_app_sessionspec c ON c.id = coalesce(v.spec_id, p.spec_id)
+"""  # noqa: S608  # the key is made of constants
 
 
 def _insert_children(pairs: _Pairs, now: datetime) -> None:

@@ -1,9 +1,11 @@
 """Making, changing and deleting queues."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from retry.quantity import parse_resource
 from sessions_app import wakeups
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.locks import database_now
@@ -19,15 +21,25 @@ def queue_check(*, cordoned: bool, reason: str) -> None:
         raise InvalidInput({"cordon_reason": ["Say why the queue is cordoned."]})
 
 
+def limits_check(limits: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` unless each limit is an amount of a resource."""
+    for name, amount in limits.items():
+        try:
+            parse_resource(amount)
+        except ValueError as error:
+            raise InvalidInput({"resource_limits": [f"{name}: {error}"]}) from None
+
+
 def queue_save(queue: Queue, *, by: str, fields: Collection[str] | None = None) -> None:
     """Save a queue (of one that is there only `fields`, if given).
 
     A new default queue takes the place of the project's old one.
 
-    Raises `InvalidInput` if it is cordoned without a reason, or names policies that its sessions
-    cannot have; `Conflict` if the project has another queue of its name.
+    Raises `InvalidInput` if it is cordoned without a reason, has limits that are none, or names
+    policies that its sessions cannot have; `Conflict` if the project has another queue of its name.
     """
     queue_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
+    limits_check(queue.resource_limits)
     try:
         with transaction.atomic():
             if fields is None or FIELD in fields:

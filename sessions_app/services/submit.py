@@ -22,6 +22,7 @@ from sessions_app.models import Project, Queue, Session
 from sessions_app.quotas import Quotas
 from sessions_app.retry_layers import policy_layers
 from sessions_app.retry_scopes import retry_scopes
+from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.admission import Applicant, admission_refusals
 from sessions_app.services.children import submitted_facts
 from sessions_app.services.policy_names import Asked, chains_policies
@@ -249,26 +250,31 @@ def _root(
     return _Root(uuid7(), placed, policy, text, policies, digest, uuid7())
 
 
-_INSERT = """
+_KEY = scheduling_key_sql(
+    resources="v.resources::jsonb", pods="v.pods", pod_spec="v.pod_spec::jsonb", retry="false"
+)
+_INSERT = f"""
     INSERT INTO sessions_app_session
         (id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
          priority, status, phase, status_message, created_at, node, executor, root_id,
          root_submitted_at, tip, retry_count, max_retries, retry_policy, retry_policies,
          retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
-         lease_returns, report_seq, event_seq)
+         lease_returns, report_seq, event_seq, scheduling_key)
     SELECT v.id, v.spec_id, v.project_id, v.queue_id, v.owner_id, v.name, v.job_set, v.creation_id,
         v.session_type, v.priority, 'PENDING', 'waiting', '', %s, '', '', v.id, %s, true, 0,
-        v.max_retries, v.retry_policy::jsonb, v.retry_policies::jsonb, '{}', '', '', 'none', '',
-        '[]', 0, 0, 1
+        v.max_retries, v.retry_policy::jsonb, v.retry_policies::jsonb, '{{}}', '', '', 'none', '',
+        '[]', 0, 0, 1, {_KEY}
     FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::int[], %s::text[],
-        %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[])
+        %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[],
+        %s::text[], %s::text[], %s::int[])
         WITH ORDINALITY
         AS v(id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
-             priority, max_retries, retry_policy, retry_policies, position)
+             priority, max_retries, retry_policy, retry_policies, resources, pod_spec, pods,
+             position)
     ORDER BY v.project_id, v.creation_id, v.position
     ON CONFLICT (project_id, creation_id) DO NOTHING
     RETURNING id
-"""
+"""  # noqa: S608  # the key is made of constants
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
 
@@ -298,6 +304,9 @@ def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[
                 array(root.policy.max_retries for root in roots),
                 array(root.policy_text for root in roots),
                 json_array(root.policies for root in roots),
+                json_array(submission.spec["resources"] for submission in told),
+                json_array(submission.spec["pod_spec"] for submission in told),
+                array(submission.spec["cluster_size"] for submission in told),
             ],
         )
         created = {row[0] for row in cursor.fetchall()}

@@ -38,7 +38,7 @@ _TYPES = {
     "retry_state": "text",
     "tip": "boolean",
     "cancel_requested_at": "timestamptz",
-    "not_before": "timestamptz",
+    "scheduling_key": "bigint",
     "avoid_executors": "jsonb",
     "lease_returns": "smallint",
     "fencing_token": "bigint",

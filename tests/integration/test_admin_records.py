@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from scheduler.admin import ExecutorAdmin
-from scheduler.models import Executor, Lease
+from scheduler.models import Executor, Lease, QueueUsage
 from sessions_app.models import ApiToken, AuditEntry, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role
 from sessions_app.services.tokens import token_find
@@ -162,6 +162,24 @@ def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
     assert "cordoned: false → true" in text_of(client.get(url("sessions_app_auditentry")))
     change(client, "sessions_app_queue", queue, **fields)
     assert AuditEntry.objects.count() == 1, "what changes nothing leaves no entry"
+
+
+def test_a_queue_has_limits_one_a_line(client: Client) -> None:
+    queue = factories.queue(factories.project("work", domain="acme"), "gpu")
+    fields = {"priority_factor": "1"}
+    for text, wrong in (("cpu", "write it as resource: amount"), ("cpu: many", "not a quantity")):
+        page = change(client, "sessions_app_queue", queue, **fields, resource_limits=text)
+        assert wrong in errors_of(page)["resource_limits"][0]
+    sent = fields | {"resource_limits": "cpu: 200\r\n\r\n sessions : 5 "}
+    assert change(client, "sessions_app_queue", queue, **sent).status_code == 302
+    queue.refresh_from_db()
+    assert queue.resource_limits == {"cpu": "200", "sessions": "5"}
+    QueueUsage.objects.create(
+        queue=queue, used={"cpu": "20"}, cost=0.25, current_priority=0.5, computed_at=timezone.now()
+    )
+    page = text_of(client.get(url("sessions_app_queue", "change", queue.pk)))
+    assert "25.0% of the pool; effective priority 0.5" in page
+    assert "cpu 20" in page
 
 
 def test_a_new_default_queue_takes_the_place_of_the_old_one(client: Client) -> None:

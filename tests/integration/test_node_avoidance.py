@@ -218,6 +218,7 @@ def test_many_that_avoid_a_node_cost_no_statement_each(at: Project) -> None:
             fail(each, one, "a")
 
     waiting(2)
+    rounds_statements(one)  # which reads what such sessions ask for; that is known from then on
     few = rounds_statements(one)
     waiting(30)
     assert Session.objects.filter(avoid_node="a", status="PENDING").count() == 32

@@ -1,12 +1,15 @@
 """Queues over REST: made, changed, closed and deleted."""
 
+from datetime import datetime
 from functools import partial
 from threading import Barrier
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
+from scheduler.models import QueueUsage
 from sessions_app.errors import Conflict
 from sessions_app.models import AuditEntry, Project, Queue, Session
 from sessions_app.models.tenants import Role
@@ -48,6 +51,7 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
             "project": "acme/work",
             "name": "night",
             "priority_factor": 2,
+            "resource_limits": {"cpu": "10", "sessions": 5},
             "retry_policies": ["two", "one", "two"],
         },
     )
@@ -60,11 +64,39 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
         "name": "night",
         "is_default": False,
         "priority_factor": 2.0,
+        "resource_limits": {"cpu": "10", "sessions": "5"},
         "retry_policies": ["two", "one"],
         "cordoned": False,
         "cordon_reason": "",
+        "usage": None,
     }
     assert api.read(f"{PATH}?project=acme/work")["results"][1]["name"] == "night"
+
+
+def test_what_a_queue_holds_is_shown(api: Api, at: Project) -> None:
+    made = factories.queue(at, "busy", priority_factor=4)
+    now = timezone.now()
+    QueueUsage.objects.create(
+        queue=made, used={"cpu": "20"}, cost=0.25, current_priority=0.5, computed_at=now
+    )
+    usage = api.read(f"{PATH}acme/work/busy/")["usage"]
+    assert datetime.fromisoformat(usage.pop("computed_at")) == now
+    assert usage == {
+        "used": {"cpu": "20"},
+        "share": 0.25,
+        "current_priority": 0.5,
+        "effective_priority": 2.0,
+    }
+    assert [each["usage"] is None for each in api.read(PATH)["results"]] == [True, False]
+
+
+def test_limits_are_changed_and_taken_away(api: Api) -> None:
+    make(api)
+    limits = {"cpu": "5", "nvidia.com/gpu": "1"}
+    assert api.call("PATCH", NIGHT, {"resource_limits": limits}).json()["resource_limits"] == limits
+    kept = api.call("PATCH", NIGHT, {"priority_factor": 4}).json()
+    assert kept["resource_limits"] == limits
+    assert api.call("PUT", NIGHT, {}).json()["resource_limits"] == {}
 
 
 def test_a_name_is_given_once(api: Api) -> None:
@@ -87,6 +119,11 @@ def test_a_name_is_given_once(api: Api) -> None:
         ("priority_factor", True),
         ("priority_factor", 1e300),
         ("is_default", "yes"),
+        ("resource_limits", {"cpu": "many"}),
+        ("resource_limits", {"cpu": -1}),
+        ("resource_limits", {"cpu": None}),
+        ("resource_limits", ["cpu"]),
+        ("resource_limits", {f"r{n}": 1 for n in range(33)}),
         ("retry_policies", ["missing"]),
         ("retry_policies", "missing"),
         ("retry_policies", ["a"] * 17),

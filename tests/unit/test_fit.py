@@ -1,11 +1,13 @@
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retry.resources import amounts, total
-from scheduler.fit import ANOTHER_NODE, Misfit, Room
+from scheduler.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
+from scheduler.node_rules import node_rules
 
 NODES = [
     {"allocatable": {"cpu": "2", "memory": "4Gi"}},
@@ -134,3 +136,118 @@ def test_no_more_is_granted_than_there_is(wishes: list[dict[str, Decimal]]) -> N
             room.take(wish)
             granted.append(wish)
     assert all(amount <= 8 for amount in total(granted).values())
+
+
+FOUR_AND_TWO = [
+    {"name": "a", "allocatable": {"cpu": "4"}},
+    {"name": "b", "allocatable": {"cpu": 2}},
+]
+
+
+def cpus(number: int, pods: int = 1, **spec: object) -> Ask:
+    return Ask({"cpu": Decimal(number)}, pods, node_rules(spec))
+
+
+def test_what_is_free_on_two_nodes_is_not_free_on_one() -> None:
+    room = Room([{"allocatable": {"cpu": 4}}, {"allocatable": {"cpu": 4}}], [])
+    room.take(cpus(3))
+    room.take(cpus(3))
+    assert room.misfit(cpus(2)) == Misfit("cpu", Decimal(2), Decimal(1), ever=True)
+    assert room.misfit(cpus(1)) is None
+
+
+def test_what_runs_on_a_known_node_is_taken_there() -> None:
+    room = Room(FOUR_AND_TWO, [])
+    room.take(cpus(2), node="b")
+    assert room.misfit(cpus(4)) is None
+    room.take(cpus(1), node="a")
+    assert room.misfit(cpus(4)) == Misfit("cpu", Decimal(4), Decimal(3), ever=True)
+
+
+def test_no_node_has_enough_of_everything() -> None:
+    room = Room([{"allocatable": {"cpu": 9}}, {"allocatable": {"gpu": 9}}], [])
+    wanted = {"cpu": Decimal(1), "gpu": Decimal(1)}
+    assert room.misfit(wanted) == Misfit(ONE_NODE, Decimal(1), Decimal(0), ever=False)
+
+
+def test_all_pods_of_a_cluster_session_fit_or_none() -> None:
+    room = Room(FOUR_AND_TWO, [])
+    assert room.misfit(cpus(2, pods=3)) is None
+    assert room.misfit(cpus(2, pods=4)) == Misfit(PODS, Decimal(4), Decimal(3), ever=False)
+    room.take(cpus(1))
+    assert room.misfit(cpus(2, pods=3)) == Misfit("cpu", Decimal(6), Decimal(5), ever=True)
+    assert room.misfit(cpus(2, pods=2)) is None
+    room.take(cpus(2, pods=2))
+    assert room.misfit(cpus(1)) is None
+    assert room.misfit(cpus(2)) == Misfit("cpu", Decimal(2), Decimal(1), ever=True)
+
+
+def test_pods_that_fit_together_only_on_an_avoided_node_wait_for_others() -> None:
+    room = Room(FOUR_AND_TWO, [])
+    assert room.misfit(cpus(2, pods=2), "a") == NOWHERE_ELSE
+    assert room.misfit(cpus(1, pods=2), "a") is None
+
+
+def test_nodes_are_kept_free_where_a_session_will_fit_first() -> None:
+    room = Room([{"name": n, "allocatable": {"cpu": 4}} for n in "abc"], [])
+    for node, used in (("a", 3), ("b", 1), ("c", 2)):
+        room.take(cpus(used), node=node)
+    room.reserve(cpus(4))
+    assert room.misfit(cpus(3)) is not None
+    assert room.misfit(cpus(2)) is None
+    room.reserve(cpus(4, pods=3))
+    assert room.misfit(cpus(1)) is not None
+
+
+def test_labels_and_taints_decide_on_which_nodes() -> None:
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    nodes: list[dict[str, Any]] = [
+        {"name": "a", "allocatable": {"cpu": 4}, "taints": [taint]},
+        {"name": "b", "allocatable": {"cpu": 2}, "labels": {"disk": "ssd"}},
+    ]
+    room = Room(nodes, [])
+    assert room.misfit(cpus(4)) == Misfit(ONE_NODE, Decimal(1), Decimal(0), ever=False)
+    assert room.misfit(cpus(4, tolerations=[{"operator": "Exists"}])) is None
+    assert room.misfit(cpus(2, nodeSelector={"disk": "ssd"})) is None
+    room.take(cpus(2, nodeSelector={"disk": "ssd"}))
+    assert room.misfit(cpus(1, nodeSelector={"disk": "ssd"})) == Misfit(
+        "cpu", Decimal(1), Decimal(0), ever=True
+    )
+    nowhere = room.misfit(cpus(1, nodeSelector={"disk": "tape"}))
+    assert nowhere == Misfit("label disk=tape", Decimal(1), Decimal(0), ever=False)
+
+
+def test_without_nodes_a_rule_about_them_cannot_be_met() -> None:
+    assert Room([], []).misfit(Ask({})) is None
+    assert Room([], []).misfit(Ask({}, rules=node_rules({"nodeSelector": {"a": "b"}}))) is not None
+
+
+@given(
+    nodes=st.lists(st.integers(0, 8), max_size=4),
+    wishes=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), max_size=12),
+)
+def test_what_is_granted_has_a_place_on_the_nodes(
+    nodes: list[int], wishes: list[tuple[int, int]]
+) -> None:
+    """What the sum allows and no placement does would wait on the cluster for ever."""
+    room = Room([{"allocatable": {"cpu": each}} for each in nodes], [])
+    pods = []
+    for number, count in wishes:
+        if number and room.misfit(cpus(number, count)) is None:
+            room.take(cpus(number, count))
+            pods += [number] * count
+    assert packs(sorted(pods, reverse=True), nodes)
+
+
+def packs(pods: list[int], free: list[int]) -> bool:
+    """Whether there is any way to put the pods on the nodes."""
+    if not pods:
+        return True
+    first, rest = pods[0], pods[1:]
+    tried = set()
+    for position, has in enumerate(free):
+        if has >= first and has not in tried:
+            tried.add(has)
+            if packs(rest, [*free[:position], has - first, *free[position + 1 :]]):
+                return True
+    return False

@@ -23,6 +23,7 @@ from sessions_app.api.filters import Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import queue_json
+from sessions_app.api.requests import Amounts
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action
 from sessions_app.errors import InvalidInput, NotFound
@@ -32,6 +33,7 @@ from sessions_app.selectors import project_get, project_resolve
 from sessions_app.services.queues import queue_delete, queue_save
 
 MAX_REASON = 256
+MAX_LIMITS = 32
 
 
 class QueueFields(BaseModel):
@@ -45,6 +47,8 @@ class QueueFields(BaseModel):
     """Lower is more important."""
     is_default: StrictBool | None = None
     """True makes it the project's default queue in place of the present one."""
+    resource_limits: Annotated[Amounts, Field(max_length=MAX_LIMITS)] = {}
+    """What its running sessions may hold together, by resource; `sessions` is how many."""
     retry_policies: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
@@ -55,7 +59,7 @@ class QueueFields(BaseModel):
         """Write the fields into a queue, with `only` those that were sent; their names."""
         fields = {name for name in QueueFields.model_fields if name in self.model_fields_set}
         if not only:
-            fields |= {"priority_factor", "retry_policies"}
+            fields |= {"priority_factor", "resource_limits", "retry_policies"}
         if self.is_default is None:
             fields.discard("is_default")
         elif queue.is_default and not self.is_default:

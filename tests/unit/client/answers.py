@@ -132,6 +132,7 @@ def queue(name: str = "batch", **more: Any) -> dict[str, Any]:
         "name": name,
         "is_default": False,
         "priority_factor": 1.0,
+        "resource_limits": {},
         "retry_policies": [],
         "cordoned": False,
         "cordon_reason": "",

@@ -221,6 +221,17 @@ def test_describe_a_queue(command: Command, server: FakeServer) -> None:
     assert "none of its own: chains get the cluster's default, ml" in text
 
 
+def test_describe_says_what_a_queue_holds(command: Command, server: FakeServer) -> None:
+    usage = {"used": {"cpu": "20"}, "share": 0.25}
+    queue = answers.queue(resource_limits={"cpu": "80"}, usage=usage, retry_policies=["ml"])
+    server.on("GET /queues/research/vision/batch/", queue)
+    server.on("GET /retry-policies/", answers.page(answers.policy()))
+    text = command("describe", "queue", "batch").stdout
+    assert "cpu 80" in text
+    assert "25.0% of the pool" in text
+    assert "cpu 20" in text
+
+
 def test_describe_a_category(command: Command, server: FakeServer) -> None:
     rules = [{"action": "Retry", "onFailureCategory": ["cuda_error"], "name": "gpu"}]
     server.on("GET /retry-policies/", answers.page(answers.policy(spec={"rules": rules})))

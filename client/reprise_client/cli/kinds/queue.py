@@ -26,7 +26,7 @@ from reprise_client.cli.scope import Scope, home_scope
 from reprise_client.cli.words import when
 from reprise_client.models import Queue, RetryPolicy
 
-SPEC = ("is_default", "priority_factor", "retry_policies")
+SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
 
 
 class QueueKind(Kind[Queue]):
@@ -34,7 +34,7 @@ class QueueKind(Kind[Queue]):
     words = ("queues", "queue", "q")
     metadata_keys = ("name", "domain", "project")
     heads = ("NAME", "PROJECT", "DEFAULT", "FACTOR", "CORDONED", "POLICIES")
-    wide_heads = ("REASON", "CREATED")
+    wide_heads = ("SHARE", "LIMITS", "REASON", "CREATED")
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for key in ("name", "project"):
@@ -100,7 +100,8 @@ class QueueKind(Kind[Queue]):
         ]
 
     def wide_row(self, item: Queue, now: datetime) -> Row:
-        return [item.cordon_reason, when(item.created_at, now)]
+        limits = _amounts(item.resource_limits)
+        return [_share(item), limits, item.cordon_reason, when(item.created_at, now)]
 
     def description(self, client: Client, item: Queue, now: datetime) -> RenderableType:
         cordoned = f"no session starts from it: {item.cordon_reason}"
@@ -111,6 +112,9 @@ class QueueKind(Kind[Queue]):
                     ("Project", item.project),
                     ("Default", "yes, of its project" if item.is_default else ""),
                     ("Priority factor", f"{item.priority_factor:g} (lower goes first)"),
+                    ("Limits", _amounts(item.resource_limits)),
+                    ("Share", _share(item)),
+                    ("Holds", _amounts(item.usage.used) if item.usage else ""),
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Created", when(item.created_at, now)),
                     ("Policies", "" if item.retry_policies else _default_policy(client)),
@@ -118,6 +122,14 @@ class QueueKind(Kind[Queue]):
             ),
             *_policies(client, item, now),
         )
+
+
+def _amounts(held: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in held.items())
+
+
+def _share(queue: Queue) -> str:
+    return f"{queue.usage.share:.1%} of the pool" if queue.usage else ""
 
 
 def _project(client: Client, scope: Scope | None) -> str:

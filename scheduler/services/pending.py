@@ -1,0 +1,148 @@
+"""Why a session waits, as the next round would find."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q
+
+from scheduler.fairshare import Order
+from scheduler.fit import ANOTHER_NODE, Misfit, Room
+from scheduler.models import Executor
+from scheduler.services.allocation import queue_limit
+from scheduler.services.holdings import leases_held, room_beside
+from scheduler.services.lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
+from scheduler.services.standing import amounts_used
+from sessions_app.bulk import array
+from sessions_app.locks import database_now
+from sessions_app.models import Session
+from sessions_app.quotas import SESSIONS, Held
+from sessions_app.why_pending import MOST_AHEAD, Reason, WhyPending
+
+MOST_NAMED = 3
+"""So many executors are named in a message."""
+
+
+class _Look(NamedTuple):
+    """What an executor could do for a session: why not if it were empty, and why not now."""
+
+    executor: Executor
+    never: Misfit | None
+    now: Misfit | None
+    avoided: bool
+
+
+def pending_explain(session: Session, quota: Held | None) -> WhyPending:
+    """The strongest reason for which a waiting session is not leased yet; `quota` holds it, if
+    any does."""
+    ahead = _ahead(session)
+    if quota is not None:
+        return WhyPending(Reason.QUOTA, str(quota), ahead)
+    reason, message = _reason(session)
+    if reason is Reason.POSITION:
+        message = f"{message}; {_place(ahead)}"
+    return WhyPending(reason, message, ahead)
+
+
+def _place(ahead: int) -> str:
+    if ahead >= MOST_AHEAD:
+        return f"{MOST_AHEAD:,} sessions of its queue or more go before it"
+    if ahead == 0:
+        return "it is the first in its queue"
+    return f"{ahead} session{'s' * (ahead > 1)} of its queue go{'es' * (ahead == 1)} before it"
+
+
+def _reason(session: Session) -> tuple[Reason, str]:
+    queue = session.queue
+    if queue.cordoned:
+        return Reason.QUEUE_CORDONED, f"its queue is cordoned: {queue.cordon_reason}"
+    wish = wish_of(session.pk)
+    executors = _executors(session.project_id)
+    if not executors or wish is None:
+        return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
+    looks = _looks(executors, wish)
+    able = [look for look in looks if look.never is None]
+    if not able:
+        # A node that is avoided gives way where no other could ever run the session.
+        able = [look for look in looks if look.never and look.never.resource == ANOTHER_NODE]
+        if not able:
+            return Reason.NO_FIT, f"it fits on no executor: {_told(looks, never=True)}"
+    limit = queue_limit(queue.resource_limits, amounts_used(queues=[queue.pk]).get(queue.pk, {}))
+    if short := limit.exceeded_by(wish.taken):
+        left = max(limit.left[short], 0)
+        wants = wish.taken[short]
+        text = f"its queue is at its limit of {short}: it wants {wants:f}, {left:f} is left"
+        return Reason.QUEUE_LIMIT, text
+    willing = [look for look in able if not look.avoided] or able
+    if all(look.now is not None for look in willing):
+        return _full(wish, able, willing)
+    return Reason.POSITION, "there is room, and other sessions come first"
+
+
+def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[Reason, str]:
+    told = _told(willing, never=False)
+    if len(willing) < len(able) or wish.node:
+        avoided = sorted(wish.avoid_executors) + ([f"node {wish.node}"] if wish.node else [])
+        return Reason.AVOIDED, f"it avoids {', '.join(avoided)}, and elsewhere is no room: {told}"
+    return Reason.CAPACITY, f"it waits for room: {told}"
+
+
+def _executors(project_id: int) -> list[Executor]:
+    stale = database_now() - timedelta(seconds=settings.REPRISE["executor_stale_after"])
+    serving = Executor.objects.filter(Q(projects=None) | Q(projects=project_id))
+    open_ones = serving.filter(last_seen_at__gte=stale, cordoned=False, max_sessions__gt=0)
+    return list(open_ones.distinct().order_by("name"))
+
+
+def _looks(executors: Sequence[Executor], wish: Wish) -> list[_Look]:
+    held = leases_held(*(each.pk for each in executors))
+    looks = []
+    for executor in executors:
+        node = wish.node_avoided_on(executor.name) if wish.node else ""
+        mine = held[executor.pk]
+        now = room_beside(executor.nodes, mine).misfit(wish.ask, node)
+        if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
+            now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
+        never = Room(executor.nodes, ()).misfit(wish.ask, node)
+        looks.append(_Look(executor, never, now, executor.name in wish.avoid_executors))
+    return looks
+
+
+def _told(looks: Sequence[_Look], *, never: bool) -> str:
+    texts = []
+    for look in looks[:MOST_NAMED]:
+        misfit = look.never if never else look.now
+        if misfit is not None:
+            has = "the largest node has" if never else "free is"
+            texts.append(
+                f"{look.executor.name}: {misfit.resource}, of which it wants "
+                f"{misfit.wanted:f} and {has} {max(misfit.available, 0):f}"
+            )
+    more = len(looks) - len(texts)
+    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+
+
+_MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"  # noqa: S608
+_HEADS = f"""
+    SELECT s.priority, {MICROSECONDS}, s.id
+    FROM unnest(%s::bigint[]) AS k(key)
+    CROSS JOIN LATERAL (
+        SELECT priority, root_submitted_at, id FROM sessions_app_session
+        WHERE phase = 'waiting' AND queue_id = %s AND scheduling_key = k.key
+        ORDER BY priority DESC, root_submitted_at, id LIMIT %s
+    ) s
+"""  # noqa: S608  # a constant of ours
+
+
+def _ahead(session: Session) -> int:
+    """How many sessions of its queue go before it, up to `MOST_AHEAD`."""
+    keys = queue_keys(session.queue_id)
+    with connection.cursor() as cursor:
+        cursor.execute(_MINE, [session.pk])
+        (submitted,) = cursor.fetchone()
+        mine = Order(-session.priority, submitted, session.pk)
+        cursor.execute(_HEADS, [array(keys), session.queue_id, MOST_AHEAD])
+        before = sum(Order(-row[0], row[1], row[2]) < mine for row in cursor.fetchall())
+    return min(before, MOST_AHEAD)

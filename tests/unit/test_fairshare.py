@@ -1,0 +1,289 @@
+"""Fair share: the arithmetic of priorities, and the division of what is free."""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from decimal import Decimal
+from math import isclose
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.fairshare import (
+    FLOOR,
+    Claimant,
+    Division,
+    Limit,
+    Line,
+    Order,
+    cost,
+    current_priority,
+    effective_priority,
+)
+
+shares = st.floats(0, 1)
+CPU = "cpu"
+
+
+def order(number: int, priority: int = 0) -> Order:
+    return Order(-priority, 1_000_000 * number, UUID(int=number))
+
+
+def line(count: int, cpus: float = 1, *, key: int = 0, retry: bool = False, at: int = 0) -> Line:
+    """Sessions of so many CPUs each out of a pool of 100; submitted from second `at` on."""
+    heads = deque(order(at + number) for number in range(count))
+    return Line(key or round(cpus * 1000), retry, {CPU: Decimal(cpus)}, cpus / 100, heads, False)
+
+
+def claimant(queue: int, *lines: Line, factor: float = 1.0, **fields: Any) -> Claimant:
+    return Claimant(queue, factor, fields.pop("level", 0.0), lines, **fields)
+
+
+class Pool:
+    """So many CPUs, however they lie."""
+
+    def __init__(self, free: float):
+        self.free = Decimal(free)
+
+    def place(self, line: Line) -> str:
+        if line.amounts[CPU] > self.free:
+            return CPU
+        self.free -= line.amounts[CPU]
+        return ""
+
+
+def divide(
+    claimants: Sequence[Claimant], free: float, slots: int = 10**6, retry_share: float = 0.5
+) -> Division:
+    division = Division(claimants, place=Pool(free).place, slots=slots, retry_share=retry_share)
+    assert division.go_on() == []
+    return division
+
+
+def counts(division: Division) -> Counter[int]:
+    return Counter(grant.claimant.queue for grant in division.grants)
+
+
+def test_the_cost_is_the_dominant_share() -> None:
+    pool = {"cpu": Decimal(100), "memory": Decimal(1000), "gpu": Decimal(0)}
+    used = {"cpu": Decimal(10), "memory": Decimal(500), "gpu": Decimal(3), "fpga": Decimal(1)}
+    assert cost(used, pool) == 0.5
+    assert cost({}, pool) == cost(used, {}) == 0.0
+
+
+@given(before=shares, now=shares, half_time=st.floats(0.1, 1e6))
+def test_after_one_half_time_it_is_half_way(before: float, now: float, half_time: float) -> None:
+    """The seed's own words: A + (B - A) / 2."""
+    found = current_priority(now, before, half_time, half_time)
+    assert isclose(found, max(before + (now - before) / 2, FLOOR), abs_tol=1e-12)
+
+
+@given(before=shares, now=shares, first=st.floats(0, 1e4), second=st.floats(0, 1e4))
+def test_two_steps_are_one(before: float, now: float, first: float, second: float) -> None:
+    between = current_priority(now, before, first, 300.0)
+    found = current_priority(now, between, second, 300.0)
+    # The floor may have lifted the one in between.
+    assert isclose(found, current_priority(now, before, first + second, 300.0), abs_tol=2 * FLOOR)
+
+
+def test_a_clock_that_goes_back_changes_nothing() -> None:
+    assert current_priority(1.0, 0.25, -5.0, 300.0) == 0.25
+
+
+def test_effective_priority_is_the_factor_times_the_current_one() -> None:
+    assert effective_priority(4.0, 0.25) == 1.0
+
+
+def test_fresh_queues_share_by_the_inverses_of_their_factors() -> None:
+    queues = [claimant(n, line(1000), factor=factor) for n, factor in enumerate((1.0, 2.0, 4.0))]
+    assert counts(divide(queues, free=70)) == {0: 40, 1: 20, 2: 10}
+
+
+def test_who_used_more_gets_less() -> None:
+    queues = [claimant(0, line(1000), level=0.3), claimant(1, line(1000), level=0.1)]
+    assert counts(divide(queues, free=60)) == {0: 20, 1: 40}
+
+
+def test_the_lowest_effective_priority_is_first() -> None:
+    queues = [claimant(0, line(9), level=0.3), claimant(1, line(9), factor=2.0, level=0.1)]
+    assert counts(divide(queues, free=100, slots=1)) == {1: 1}
+
+
+def test_what_one_cannot_use_goes_to_the_others() -> None:
+    queues = [claimant(0, line(5)), claimant(1, line(1000), factor=100.0)]
+    assert counts(divide(queues, free=50)) == {0: 5, 1: 45}
+
+
+def test_in_a_queue_priority_is_first_then_the_age_of_the_chain_then_the_id() -> None:
+    urgent = Line(1, False, {}, 0.01, deque([order(9, priority=1)]), False)
+    mixed = Line(2, False, {}, 0.01, deque([order(1), order(3)]), False)
+    other = Line(3, True, {}, 0.01, deque([order(2)]), False)
+    division = Division(
+        [claimant(0, mixed, other, urgent)], place=lambda _: "", slots=9, retry_share=1.0
+    )
+    division.go_on()
+    assert [grant.line.key for grant in division.grants] == [1, 2, 3, 2]
+
+
+def test_what_fits_nowhere_hides_nothing_behind_it() -> None:
+    queue = claimant(0, line(1000, 60), line(5, 2, at=5000))
+    division = divide([queue], free=50)
+    assert [grant.line.amounts[CPU] for grant in division.grants] == [2] * 5
+    assert queue.lines[0].closed == CPU
+
+
+def test_retries_leave_half_to_fresh_sessions_that_wait() -> None:
+    def given_to_retries(retries: int, fresh: int, free: float, **held: float) -> int:
+        lines = (line(retries, retry=True, key=1), line(fresh, key=2, at=5000))
+        division = divide([claimant(0, *lines, **held)], free=free)
+        assert len(division.grants) == min(free, retries + fresh)
+        return sum(grant.line.retry for grant in division.grants)
+
+    assert given_to_retries(100, 100, free=50) == 25
+    assert given_to_retries(100, 5, free=50) == 45
+    assert given_to_retries(10, 100, free=50) == 10
+    # What its retries hold already counts, and of one slot a retry is worth more than none.
+    assert given_to_retries(100, 100, free=10, held=0.1, held_by_retries=0.1) == 0
+    assert given_to_retries(100, 100, free=10, held=0.1, held_by_retries=0.0) == 10
+    assert given_to_retries(1, 1, free=1) == 1
+
+
+def test_a_limit_holds_for_all_queues_that_share_it() -> None:
+    shared = Limit("project", {CPU: Decimal(5)})
+    queues = [claimant(n, line(100), limits=[shared]) for n in range(2)]
+    queues.append(claimant(2, line(3)))
+    assert counts(divide(queues, free=50)) == {0: 3, 1: 2, 2: 3}
+    assert queues[0].lines[0].closed == "project: cpu"
+
+
+def test_a_limit_that_is_exceeded_already_lets_nothing_through() -> None:
+    limit = Limit("queue", {CPU: Decimal(-1)})
+    assert limit.exceeded_by({CPU: Decimal(1)}) == CPU
+    assert limit.exceeded_by({"memory": Decimal(1)}) is None
+    assert limit.exceeded_by({CPU: Decimal(0)}) is None
+
+
+def test_lines_are_read_on_when_it_is_not_known_who_is_next() -> None:
+    queues = [claimant(n, line(2)) for n in range(2)]
+    for each in queues:
+        each.lines[0].more = True
+    division = Division(queues, place=Pool(50).place, slots=10, retry_share=0.5)
+    unread = division.go_on()
+    assert unread == [each.lines[0] for each in queues]
+    assert counts(division) == {0: 2, 1: 2}
+    for some in unread:
+        some.heads.extend(order(n) for n in range(50))
+    while unread := division.go_on():
+        for some in unread:
+            some.more = False
+    assert counts(division) == {0: 5, 1: 5}
+
+
+class Wanted:
+    """A queue as a property test draws it."""
+
+    def __init__(self, factor: float, level: float, sizes: list[tuple[int, int]], cap: int | None):
+        self.factor, self.level, self.sizes, self.cap = factor, level, sizes, cap
+
+    def __repr__(self) -> str:
+        return f"Wanted({self.factor}, {self.level}, {self.sizes}, {self.cap})"
+
+    def claimant(self, number: int) -> Claimant:
+        lines = [
+            line(count, cpus, key=1000 * number + position)
+            for position, (count, cpus) in enumerate(self.sizes, start=1)
+        ]
+        limits = [] if self.cap is None else [Limit("queue", {CPU: Decimal(self.cap)})]
+        return claimant(number, *lines, factor=self.factor, level=self.level, limits=limits)
+
+
+def wanted(sizes: Any, caps: Any) -> Any:
+    return st.lists(
+        st.builds(Wanted, st.floats(0.1, 10), shares, sizes, caps), min_size=1, max_size=5
+    )
+
+
+any_sizes = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=3)
+one_size = st.integers(1, 60).map(lambda count: [(count, 1)])
+
+
+@given(queues=wanted(any_sizes, st.none() | st.integers(0, 50)), free=st.integers(0, 100))
+def test_nothing_is_left_that_somebody_could_use(queues: list[Wanted], free: int) -> None:
+    claimants = [each.claimant(number) for number, each in enumerate(queues)]
+    pool = Pool(free)
+    Division(claimants, place=pool.place, slots=10**6, retry_share=0.5).go_on()
+    for each in claimants:
+        for waiting in each.lines:
+            if waiting.heads:
+                limited = any(limit.exceeded_by(waiting.amounts) for limit in each.limits)
+                assert limited or waiting.amounts[CPU] > pool.free
+
+
+@given(queues=wanted(any_sizes, st.integers(0, 50)), free=st.integers(0, 100))
+def test_no_queue_is_above_its_limit(queues: list[Wanted], free: int) -> None:
+    claimants = [each.claimant(number) for number, each in enumerate(queues)]
+    division = divide(claimants, free)
+    used: Counter[int] = Counter()
+    for grant in division.grants:
+        used[grant.claimant.queue] += int(grant.line.amounts[CPU])
+    assert all(used[number] <= (each.cap or 0) for number, each in enumerate(queues))
+    assert used.total() <= free
+
+
+def ideal(queues: list[Wanted], free: float) -> list[float]:
+    """What each would get if sessions were sand: the level to which all are filled, by bisection.
+
+    Of a queue with factor f, level b and at most w of work, level L gives min(w, L / f - b).
+    """
+    most = [sum(count * cpus for count, cpus in each.sizes) / 100 for each in queues]
+    caps = [
+        work if each.cap is None else min(work, each.cap / 100)
+        for work, each in zip(most, queues, strict=True)
+    ]
+
+    def filled(level: float) -> list[float]:
+        return [
+            min(cap, max(0.0, level / each.factor - each.level))
+            for cap, each in zip(caps, queues, strict=True)
+        ]
+
+    low, high = 0.0, 1e3
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(filled(middle)) < free / 100 else (low, middle)
+    return filled(low)
+
+
+@given(queues=wanted(one_size, st.none() | st.integers(0, 50)), free=st.integers(0, 100))
+def test_shares_are_within_one_sessions_size_of_the_ideal(queues: list[Wanted], free: int) -> None:
+    division = divide([each.claimant(number) for number, each in enumerate(queues)], free)
+    got = counts(division)
+    for number, share in enumerate(ideal(queues, free)):
+        assert abs(got[number] / 100 - share) <= 0.01 + 1e-9
+
+
+@pytest.mark.parametrize("at_once", [1, 20, 100], ids=lambda n: f"{n} of 100 slots at a time")
+def test_shares_converge_to_the_inverses_of_the_factors(at_once: int) -> None:
+    """However coarse the rounds are, and though one queue had everything at first."""
+    factors, half_time, life = (1.0, 2.0, 4.0), 300.0, 100.0
+    running: deque[int] = deque([2] * 100)
+    levels = [FLOOR, FLOOR, 0.9]
+    history: list[list[float]] = []
+    step = life * at_once / 100
+    for _ in range(int(5 * half_time / step)):
+        for _ in range(at_once):
+            running.popleft()
+        held = [running.count(queue) / 100 for queue in range(3)]
+        queues = [
+            claimant(n, line(at_once), factor=factors[n], level=max(levels[n], held[n]))
+            for n in range(3)
+        ]
+        running.extend(grant.claimant.queue for grant in divide(queues, at_once).grants)
+        now = [running.count(queue) / 100 for queue in range(3)]
+        levels = [current_priority(now[n], levels[n], step, half_time) for n in range(3)]
+        history.append(now)
+    last = history[-max(1, len(history) // 5) :]
+    mean = [sum(each[n] for each in last) / len(last) for n in range(3)]
+    assert mean == pytest.approx([4 / 7, 2 / 7, 1 / 7], abs=0.03)
