@@ -24,7 +24,7 @@ from tests.acceptance.running import ROOT, clean_environ, processes_of, until
 from tests.faults import poison
 from tests.faults.proxy import Proxy
 
-STOP_SECONDS = 15.0
+STOP_SECONDS = 60.0
 EXECUTORS = ("faults-0", "faults-1")
 LEASE_TTL, LEASE_GRACE = 5.0, 3.0
 TIMES = {
