@@ -2,7 +2,8 @@
 
 Celery's prefork pool can hang for good: when a process of it dies while the worker is connecting to
 the broker again and the connection breaks once more, the main process waits for an answer of the
-dead one. It still says that it is alive then, and holds messages that no other worker gets.
+dead one. It still says that it is alive then, and holds messages that no other worker gets. Such a
+worker does not end either when it is asked to.
 """
 
 import faulthandler
@@ -58,11 +59,11 @@ class PromptConsumer(Consumer):
 
 
 class Watchdog:
-    """A thread that calls `give_up` when `alive` was not called for `patience` seconds, in all of
-    which the broker answered to others."""
+    """A thread that calls `give_up`, with the reason, when `alive` was not called for `patience`
+    seconds, in all of which the broker answered to others; or so long after `stop`."""
 
     def __init__(
-        self, broker_answers: Callable[[], bool], give_up: Callable[[float], None], patience: float
+        self, broker_answers: Callable[[], bool], give_up: Callable[[str], None], patience: float
     ):
         self._broker_answers = broker_answers
         self._give_up = give_up
@@ -76,7 +77,7 @@ class Watchdog:
         self._since = time.monotonic()
 
     def stop(self) -> None:
-        """Whoever asked the worker to end decides how long that may take."""
+        """The worker was asked to end; its loop need not come by any more."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -88,7 +89,10 @@ class Watchdog:
             if not self._broker_answers():
                 self.alive()  # without it there is nothing to do
             elif silent >= self._patience and not self._stopped.is_set():
-                self._give_up(silent)
+                self._give_up(f"for {silent:.0f} s it has not looked at the broker, which answers")
+        # What its tasks have not done by then, other workers will do.
+        time.sleep(self._patience)
+        self._give_up(f"it was asked to end {self._patience:g} s ago")
 
 
 class WatchedLoop(bootsteps.StartStopStep):
@@ -122,11 +126,11 @@ class _BrokerProbe:
         return True
 
 
-def _give_up(silent: float) -> None:
+def _give_up(reason: str) -> None:
     logger.critical(
-        "the worker hangs: for %.0f s it has not looked at the broker, which answers. It ends, to "
-        "be started anew; its tasks go to other workers. Where its threads stand:",
-        silent,
+        "the worker hangs: %s. It ends, to be started anew; its tasks go to other workers. Where "
+        "its threads stand:",
+        reason,
     )
     faulthandler.dump_traceback(sys.__stderr__ or 2)
     # Nothing that could wait for the hanging thread. The pool's processes end with this one.

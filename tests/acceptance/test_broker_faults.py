@@ -282,6 +282,18 @@ def test_a_worker_that_hangs_ends_and_one_does_its_work(
     worker.kill()
 
 
+def test_a_worker_that_hangs_ends_when_it_is_asked_to(cluster: Cluster, node: PrivateNode) -> None:
+    hanging = cluster.start_worker(
+        *("--concurrency=1", "--include", "tests.acceptance.hanging"),
+        REPRISE_WORKER_STUCK_AFTER="4",
+    )
+    node.kill()
+    until(lambda: "hangs now" in hanging.said[1], "the pool hangs")
+    hanging.signal(signal.SIGTERM)
+    assert hanging.reap() == EXIT_CODE
+    assert "it was asked to end 4 s ago" in hanging.said[1]
+
+
 def test_a_worker_is_soon_back_after_its_broker(cluster: Cluster, node: PrivateNode) -> None:
     worker = cluster.start_worker("--concurrency=1", REPRISE_WORKER_STUCK_AFTER="12")
     connected = worker.said[1].count("Connected to amqp")
