@@ -26,7 +26,8 @@ SET = "sweep"
 
 
 @pytest.fixture
-def api() -> Iterator[str]:
+def api(transactional_db: None) -> Iterator[str]:
+    end_tail()  # of an earlier test's server, whose loop may have ended first
     with served() as url:
         yield url
 
