@@ -10,6 +10,7 @@ COPY client ./client
 RUN /opt/venv/bin/pip install --no-deps --no-build-isolation ./client && rm -rf client
 COPY manage.py ./
 COPY retry ./retry
+COPY podspec ./podspec
 COPY sessions_app ./sessions_app
 COPY scheduler ./scheduler
 COPY reprise ./reprise

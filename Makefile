@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 DEMO_DIR ?= var/demo
+SCALE_DIR ?= var/demo-scale
 RUN_DIR ?= var/data
 PORT ?= 8000
 SEED ?= 1
@@ -12,7 +13,7 @@ SECONDS ?= 60
 TESTFLAGS ?= --numprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo run backup restore test lint types imports check-generated schema bench faults ci clean
+.PHONY: help install install-dev demo demo-scale run backup restore test lint types imports check-generated schema bench faults ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +39,9 @@ install-dev: $(VENV)/.dev ## install what is needed to develop and test, too
 
 demo: install ## start everything, run a flaky session to success, leave the server up
 	@$(BIN)/python manage.py demo --data-dir $(DEMO_DIR) --port $(PORT)
+
+demo-scale: install ## send 20,000 sessions and a storm through 50 queues, watch it live (SEED=, DEMOFLAGS=)
+	@$(BIN)/python manage.py demo_scale --data-dir $(SCALE_DIR) --port $(PORT) --seed $(SEED) $(DEMOFLAGS)
 
 run: install ## start the standalone server (RUN_DIR=, PORT=)
 	@$(BIN)/python manage.py standalone --data-dir $(RUN_DIR) --port $(PORT)

@@ -26,6 +26,7 @@ from executor.reports import ReportBuffer
 from executor.runs import BareRuns, RunStore
 from executor.state import StateDir, StateDirTakenError
 from executor.unreliable import UnreliableWire
+from podspec.specification import refused_paths
 
 log = logging.getLogger("executor")
 
@@ -70,6 +71,7 @@ def _run(config: Config) -> int:
         connection=Connection(wire, state),
         driver=driver,
         max_sessions=config.max_sessions,
+        knows_its_runs=not state.is_new,
     )
     _stop_on_signals(agent, driver)
     log.info("executor %s at %s, state in %s", config.name, config.url, config.state_dir)
@@ -80,6 +82,8 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     transport = Transport(config.url, config.token)
     if config.driver == "local":
         return LocalDriver(), Wire(transport, config.name)
+    if config.driver == "kubernetes":
+        return _kubernetes_driver(config), Wire(transport, config.name)
     # A line for each of thousands of runs a second would cost more than the run.
     logging.getLogger("executor.agent").setLevel(logging.WARNING)
     asked = config.simulation
@@ -95,13 +99,33 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     return driver, UnreliableWire(transport, config.name, script=script, random=random, tell=tell)
 
 
+def _kubernetes_driver(config: Config) -> Driver:
+    # What it imports would cost every other executor a second and 40 MB.
+    from executor.drivers.kubernetes import KubernetesDriver  # noqa: PLC0415
+    from executor.drivers.kubernetes_api import Access  # noqa: PLC0415
+    from executor.drivers.pod_keeper import PodSettings  # noqa: PLC0415
+
+    asked = config.pods
+    settings = PodSettings(
+        executor=config.name,
+        access=Access(asked.kubeconfig, asked.context, asked.in_cluster),
+        namespaces=asked.namespaces,
+        refused=refused_paths(asked.allowed, asked.refused),
+        create_namespaces=asked.create_namespaces,
+        unconfirmed_after=asked.unconfirmed_after,
+        relist_seconds=asked.relist_seconds,
+        watch_seconds=asked.watch_seconds,
+    )
+    return KubernetesDriver(settings)
+
+
 def _stop_on_signals(agent: Agent, driver: Driver) -> None:
     """The first signal stops in order, the second at once."""
     asked = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
-            driver.kill_all()
+            driver.close()
             os._exit(EXIT_KILLED)
         asked.set()
         agent.inbox.post(StopAsked())

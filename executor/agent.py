@@ -12,7 +12,7 @@ from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop, Terminat
 
 from executor.clock import boottime
 from executor.connection import Connection
-from executor.drivers.protocol import Driver, Observation, Order, facts
+from executor.drivers.protocol import FOUND, UNSTARTED, Driver, Observation, Order, facts
 from executor.inbox import (
     Answered,
     HandedBack,
@@ -27,7 +27,7 @@ from executor.leases import LeaseBook, LeaseKeeper
 from executor.lifecycle import FENCED, FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
 from executor.reports import FINAL, ReportBuffer, key_of, report
-from executor.runs import Runs
+from executor.runs import RunFiles, Runs
 from executor.sender import ReportSender
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ UNKNOWN_GRACE = 2.0
 STOP_GRACE = 2.0
 STOP_SECONDS = 4.5
 HAND_OVER_SECONDS = 2.0
+NUMBERS_BEGAN = 1_500_000_000
 AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 EXIT_STOPPED = 0
@@ -44,7 +45,10 @@ EXIT_TAKEN_OVER = 3
 
 
 class Agent:
-    """Runs until it is stopped or another agent takes its name over."""
+    """Runs until it is stopped or another agent takes its name over.
+
+    With `knows_its_runs` false an agent before it may have left runs that nothing here tells of.
+    """
 
     def __init__(
         self,
@@ -54,8 +58,10 @@ class Agent:
         connection: Connection,
         driver: Driver,
         max_sessions: int,
+        knows_its_runs: bool = True,
     ):
         self._store = store
+        self._knows_its_runs = knows_its_runs
         self._buffer = buffer
         self._driver = driver
         self._max_sessions = max_sessions
@@ -86,9 +92,10 @@ class Agent:
             for message in self.inbox.drain():
                 self._handle(message)
             self._check_lease()
-        self._driver.kill_all()
+        self._driver.close()
         if self._taken_over is not None:
-            log.error("%s: its runs here were killed", self._taken_over)
+            left = "go on" if self._driver.outlives_agent else "were killed"
+            log.error("%s: its runs here %s", self._taken_over, left)
             return EXIT_TAKEN_OVER
         log.info("stopped")
         return EXIT_STOPPED
@@ -96,33 +103,66 @@ class Agent:
     # Start and stop
 
     def _recover(self) -> None:
-        """Ends what an earlier agent left, and makes sure that each of its runs is reported."""
+        """Goes on with what an earlier agent left, or ends it and makes sure that each of its runs
+        is reported."""
         killed, unstarted = [], []
         for files in self._store.leftovers():
-            self._driver.reclaim(files)
+            goes_on = self._driver.reclaim(files)
             if not self._buffer.accepted(files.key):
                 # Nothing was started. Not naming it gives it back, free of charge.
                 unstarted.append(files.key)
                 self._store.retire(files)
                 self._pump.discard(files.path)
                 continue
+            ended = self._buffer.ended(files.key)
+            if goes_on and not ended:
+                self._adopt(files)
+                continue
             run = Run(files, None, Phase.ENDED)
             self._runs[files.key] = run
             self._book.hold(files.key, {})
             self._pump.follow(files)
-            if not self._buffer.ended(files.key):
+            if not ended:
                 message = files.termination_message()
                 said = facts(None, message=message, pod_message=AGENT_KILLED)
                 killed.append((run, said))
         self._buffer.forget(unstarted)
         self._end(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
-        self._pump.finish(list(self._runs))
+        self._pump.finish([key for key in self._runs if key not in self._active])
         self._buffer.release([key for key in self._buffer.leases() if key not in self._runs])
 
+    def _adopt(self, files: RunFiles) -> None:
+        """Goes on with an accepted run that an earlier agent started."""
+        log.info("session %s goes on", files.key)
+        self._runs[files.key] = self._active[files.key] = Run(files, None, Phase.LIVE)
+        self._book.hold(files.key, {})
+        self._pump.follow(files)
+
+    def _adopt_found(self, key: LeaseKey) -> None:
+        """Goes on with a run of which the driver alone knows: the files of it are lost.
+
+        The server says whether it may.
+        """
+        if key in self._runs:
+            return
+        files = self._store.create(key)
+        if not self._driver.reclaim(files):
+            self._store.retire(files)
+            self._pump.discard(files.path)
+            return
+        self._buffer.adopt(key, _first_number())
+        self._adopt(files)
+
     def _begin_leasing(self) -> None:
-        """The first lease call settles what it does not name: what is buffered goes before it."""
+        """The first lease call settles what it does not name: what is buffered goes before it, and
+        what there is must be known."""
         if self._leasing or self._stopping_since is not None or not self._buffer.empty():
             return
+        if not self._knows_its_runs:
+            if not self._driver.surveyed:
+                return
+            # What was found by then may still be on its way here.
+            self._observed(self._driver.poll(0))
         self._leasing = True
         self._keeper.start()
 
@@ -133,9 +173,12 @@ class Agent:
         self._stopping_since = boottime()
         self._keeper.retire()
         self._sender.hurry()
+        self._pump.hurry()
         self._withdraw_offers()
         for run in self._active.values():
-            self._stop(run, Ending.AGENT_STOPPED, min(run.grace, STOP_GRACE))
+            # What outlives the agent waits for the next one, for as long as the leases last.
+            if run.phase is Phase.OFFERED or not self._driver.outlives_agent:
+                self._stop(run, Ending.AGENT_STOPPED, min(run.grace, STOP_GRACE))
 
     def _withdraw_offers(self) -> None:
         """Leases that were not accepted are free to go elsewhere; accepted ones cost an attempt."""
@@ -150,9 +193,12 @@ class Agent:
         if self._stopping_since is None:
             return False
         now = boottime()
-        if self._ended_since is None and not self._active:
+        staying = self._active.values() if self._driver.outlives_agent else ()
+        kept = {run.key for run in staying if run.phase is Phase.LIVE}
+        if self._ended_since is None and self._active.keys() <= kept:
             self._ended_since = now
-        handed_over = self._sender.idle() and all(r.output_closed for r in self._runs.values())
+        ended = (run for run in self._runs.values() if run.key not in kept)
+        handed_over = self._sender.idle() and all(run.output_closed for run in ended)
         return (self._ended_since is not None and handed_over) or now >= self._stop_by()
 
     def _stop_by(self) -> float:
@@ -166,7 +212,9 @@ class Agent:
         moments = [] if self._stopping_since is None else [self._stop_by()]
         running = self._active.values()
         if self._term is not None and any(run.ending not in FINISHING for run in running):
-            moments.append(self._term.sent_at + self._term.ttl)
+            # A wait does not count a suspended machine's sleep, in which the lease runs out.
+            soon = boottime() + self._term.grace / 8
+            moments.append(min(soon, self._term.sent_at + self._term.ttl))
         return max(0.0, min(moments) - boottime()) if moments else None
 
     # Messages
@@ -201,6 +249,9 @@ class Agent:
         key = LeaseKey(lease["session_id"], lease["fencing_token"])
         if key in self._runs:
             return None
+        if trouble := self._driver.trouble:
+            self._refuse(key, trouble, own_trouble=True)
+            return None
         reason = self._refusal(lease)
         if reason is None:
             try:
@@ -221,9 +272,9 @@ class Agent:
             return f"no room: {self._max_sessions} sessions at once are the limit here"
         return self._driver.refusal(lease["spec"])
 
-    def _refuse(self, key: LeaseKey, reason: str) -> None:
+    def _refuse(self, key: LeaseKey, reason: str, *, own_trouble: bool = False) -> None:
         log.info("handing back session %s: %s", key, reason)
-        self._sender.hand_back(key, reason)
+        self._sender.hand_back(key, reason, own_trouble=own_trouble)
 
     def _answered(self, outcomes: Iterable[Outcome]) -> None:
         told, refused = [], []
@@ -302,10 +353,15 @@ class Agent:
         said: list[Report] = []
         ended: list[LeaseKey] = []
         for seen in observations:
+            if seen.status == FOUND:
+                self._adopt_found(seen.key)
             run = self._runs.get(seen.key)
-            if run is None:
+            if run is None or seen.status == FOUND:
                 continue
-            if seen.status not in FINAL:
+            if seen.status == UNSTARTED:
+                self._remove([run])
+                self._refuse(run.key, seen.message, own_trouble=True)
+            elif seen.status not in FINAL:
                 said.append(_middle(seen))
             elif run.ending is Ending.UNKNOWN:
                 self._drop([run])
@@ -362,6 +418,7 @@ class Agent:
             if self._runs.pop(run.key, None) is None:
                 continue
             self._active.pop(run.key, None)
+            self._driver.release(run.key)
             self._pump.drop(run.key)
             self._store.retire(run.files)
             self._pump.discard(run.files.path)
@@ -369,4 +426,12 @@ class Agent:
 
 
 def _middle(seen: Observation) -> Report:
-    return report(seen.key, seen.status, time.time(), node=seen.node, message=seen.message)
+    return report(
+        seen.key, seen.status, time.time(), node=seen.node, message=seen.message, pod=seen.pod
+    )
+
+
+def _first_number() -> int:
+    """Above those of all reports that an earlier agent can have sent, and below those of any later
+    one: no run has a report each second."""
+    return int(time.time()) - NUMBERS_BEGAN

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-DRIVERS = ("local", "simulated")
+from executor.drivers.pod_names import NAMESPACE_TEMPLATE, check_template
+from podspec.specification import REFUSED
+
+DRIVERS = ("local", "simulated", "kubernetes")
 TOKEN_VARIABLE = "REPRISE_EXECUTOR_TOKEN"  # noqa: S105  # the variable's name, not a token
 ANY_PARENT = 0
 
@@ -23,6 +26,23 @@ class Simulation:
 
 
 @dataclass(frozen=True)
+class Pods:
+    """Of the Kubernetes driver, as `PodSettings` has them. `allowed` and `refused` change what a
+    `pod_spec` may say."""
+
+    kubeconfig: Path | None
+    context: str | None
+    in_cluster: bool
+    namespaces: str
+    create_namespaces: bool
+    allowed: tuple[str, ...]
+    refused: tuple[str, ...]
+    unconfirmed_after: float
+    relist_seconds: float
+    watch_seconds: float
+
+
+@dataclass(frozen=True)
 class Config:
     """`parent` is the process to die with: None for nobody, `ANY_PARENT` for whoever it is."""
 
@@ -34,6 +54,7 @@ class Config:
     max_sessions: int
     parent: int | None
     simulation: Simulation
+    pods: Pods
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
@@ -55,6 +76,22 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
         max_sessions=given.max_sessions,
         parent=given.die_with_parent,
         simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
+        pods=_pods(given),
+    )
+
+
+def _pods(given: argparse.Namespace) -> Pods:
+    return Pods(
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        in_cluster=given.in_cluster,
+        namespaces=given.namespace_template,
+        create_namespaces=given.create_namespaces,
+        allowed=tuple(given.allow),
+        refused=tuple(given.refuse),
+        unconfirmed_after=given.unconfirmed_after,
+        relist_seconds=given.relist_seconds,
+        watch_seconds=given.watch_seconds,
     )
 
 
@@ -84,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         help="stop when the parent process (PID, if given) is gone",
     )
     _add_simulation(parser)
+    _add_pods(parser)
     return parser
 
 
@@ -103,6 +141,69 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
         "--script", type=Path, help="JSON file: how long runs last, how many fail, and of what"
     )
     group.add_argument("--run-log", type=Path, help="file that gets each run's beginning and end")
+
+
+def _add_pods(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the Kubernetes driver, which runs pods")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--kubeconfig", type=Path, help="file (default: $KUBECONFIG, ~/.kube/config)"
+    )
+    where.add_argument(
+        "--in-cluster", action="store_true", help="by the service account of the executor's own pod"
+    )
+    group.add_argument("--context", help="of the kubeconfig (default: its current one)")
+    group.add_argument(
+        "--namespace-template",
+        type=_template,
+        default=NAMESPACE_TEMPLATE,
+        help=f"of a project's namespace (default {NAMESPACE_TEMPLATE})",
+    )
+    group.add_argument(
+        "--create-namespaces", action="store_true", help="makes those that are missing"
+    )
+    group.add_argument(
+        "--allow", action="append", default=[], metavar="PATH", choices=REFUSED,
+        help="of what a pod_spec may not say, what it may say here; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--refuse", action="append", default=[], metavar="PATH",
+        help="what else a pod_spec may not say; may be repeated",
+    )  # fmt: skip
+    _add_pod_times(group)
+
+
+def _add_pod_times(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--unconfirmed-after",
+        type=_speed,
+        default=600.0,
+        help="seconds after which a pod that was deleted counts as ended though it is still there;"
+        " 0: never (default 600)",
+    )
+    group.add_argument(
+        "--relist-seconds",
+        type=_seconds,
+        default=60.0,
+        help="between two full looks at the pods (default 60)",
+    )
+    group.add_argument(
+        "--watch-seconds", type=_seconds, default=240.0, help="that a watch lasts (default 240)"
+    )
+
+
+def _template(text: str) -> str:
+    try:
+        return check_template(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    number = _speed(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 def _speed(text: str) -> float:

@@ -27,6 +27,9 @@ _STEPS = (
 NAMES = tuple(f"executor.{when}_{step}" for step in _STEPS for when in ("before", "after"))
 """Around each durable write, each send (`after` means that the answer is here) and each start."""
 
+OF_PODS = ("executor.before_pod_create", "executor.after_pod_create")
+"""Where the Kubernetes driver alone comes by."""
+
 _ARMED = os.environ.get("REPRISE_FAILPOINT")
 _ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
 _LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
@@ -34,7 +37,7 @@ _LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
 
 def reach(name: str) -> None:
     """Die here if this failpoint is armed. Raises `ValueError` for a name not in `NAMES`."""
-    if name not in NAMES:
+    if name not in (*NAMES, *OF_PODS):
         raise ValueError(f"unknown failpoint {name!r}")
     if _LOG:
         _append(Path(_LOG), name)

@@ -102,7 +102,9 @@ class LeaseKeeper(Thread):
         names = [node["name"] for node in nodes]
         said = None if self._known(names) else nodes
         # A full agent is woken early: room may come up while the server holds the call.
-        poll = FULL_POLL if len(held) >= self._max_sessions else LONG_POLL
+        trouble = self._driver.trouble
+        full = trouble or len(held) >= self._max_sessions
+        poll = FULL_POLL if full else LONG_POLL
         self._round += 1
         reach("executor.before_lease_send")
         answer = self._connection.call(
@@ -110,11 +112,14 @@ class LeaseKeeper(Thread):
                 mine,
                 driver=self._driver.name,
                 nodes=said,
-                max_sessions=self._max_sessions,
+                max_sessions=0 if trouble else self._max_sessions,
                 runs=held,
                 wait_s=min(poll, self._longest_poll),
                 round_number=self._round,
-            )
+                state_id=self._connection.state_id,
+                trouble=trouble,
+            ),
+            leases=True,
         )
         reach("executor.after_lease_send")
         if said is not None:

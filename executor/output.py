@@ -1,6 +1,7 @@
 """The thread that ships what runs write, and clears their directories away."""
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from executor.clock import boottime
 from executor.connection import Connection, Patience
 from executor.failpoints import reach
 from executor.inbox import Inbox, OutputShipped, TakenOver
+from executor.reports import PAUSE
 from executor.runs import RunFiles, remove_tree
 
 log = logging.getLogger(__name__)
@@ -64,9 +66,14 @@ class OutputPump(Thread):
         self._streams: dict[LeaseKey, _Stream] = {}
         self._lock = Lock()
         self._wake = Event()
+        self._hurried = Event()
         self._rubbish: SimpleQueue[Path] = SimpleQueue()
         self._chunk = CHUNK
         self._chunks = CHUNKS
+
+    def hurry(self) -> None:
+        """There is little time left: no more long pauses between tries."""
+        self._hurried.set()
 
     def follow(self, files: RunFiles) -> None:
         with self._lock:
@@ -102,7 +109,9 @@ class OutputPump(Thread):
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
-                self._wake.wait(patience.failed(error))
+                # Not ended by a run that ends meanwhile: a server in trouble has many of them.
+                if self._hurried.wait(patience.failed(error)):
+                    time.sleep(PAUSE)
                 self._wake.set()
             while not self._rubbish.empty():
                 remove_tree(self._rubbish.get())
@@ -198,6 +207,9 @@ class NoOutput:
 
     def start(self) -> None:
         """There is nothing to do in the background."""
+
+    def hurry(self) -> None:
+        """It does."""
 
     def follow(self, files: RunFiles) -> None:
         """Nothing will come."""

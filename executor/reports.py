@@ -1,7 +1,7 @@
 """Reports that must not be lost: written down before they are sent, kept until answered."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -28,9 +28,10 @@ def report(
     node: str = "",
     message: str = "",
     termination: Termination | None = None,
+    pod: Mapping[str, Any] | None = None,
 ) -> Report:
     """A report without its number (`seq` is 0), which the buffer gives it."""
-    return Report(
+    said = Report(
         session_id=key.session_id,
         fencing_token=key.fencing_token,
         seq=0,
@@ -41,6 +42,9 @@ def report(
         exit_code=None if termination is None else termination["exit_code"],
         termination=termination,
     )
+    if pod is not None:
+        said["pod"] = pod
+    return said
 
 
 def key_of(item: Report | Outcome) -> LeaseKey:
@@ -151,6 +155,13 @@ class ReportBuffer:
                 self._incomplete = True
                 self._write((), durable=False)
         return final
+
+    def adopt(self, key: LeaseKey, last_seq: int) -> None:
+        """Goes on with a lease of which an agent has told that left no journal: its reports were
+        answered, and none had a number above `last_seq`."""
+        with self._lock:
+            self._stories[key] = _Story(last_seq, last_seq)
+            self._write([["known", *key, last_seq, last_seq, False]], durable=True)
 
     def withdraw(self, key: LeaseKey) -> bool:
         """Takes back a lease of which nothing has been said yet; False if that is too late."""

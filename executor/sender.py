@@ -27,7 +27,7 @@ class ReportSender(Thread):
         self._buffer = buffer
         self._connection = connection
         self._inbox = inbox
-        self._returns: dict[LeaseKey, str] = {}
+        self._returns: dict[LeaseKey, Return] = {}
         self._returns_lock = Lock()
         self._limit = BATCH
         self._hurried = Event()
@@ -36,9 +36,9 @@ class ReportSender(Thread):
         """There is little time left: no more long pauses between tries."""
         self._hurried.set()
 
-    def hand_back(self, key: LeaseKey, reason: str) -> None:
+    def hand_back(self, key: LeaseKey, reason: str, *, own_trouble: bool = False) -> None:
         with self._returns_lock:
-            self._returns[key] = reason
+            self._returns[key] = _return(key, reason, own_trouble)
         self._buffer.changed.set()
 
     def idle(self) -> bool:
@@ -66,7 +66,7 @@ class ReportSender(Thread):
             waiting = list(self._returns.items())[:BATCH]
         if not waiting:
             return False
-        returns = [_return(key, reason) for key, reason in waiting]
+        returns = [each for _, each in waiting]
         reach("executor.before_return_send")
         outcomes = self._connection.call(lambda wire, mine: wire.hand_back(mine, returns))
         reach("executor.after_return_send")
@@ -117,8 +117,11 @@ class ReportSender(Thread):
         return outcomes
 
 
-def _return(key: LeaseKey, reason: str) -> Return:
-    return Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
+def _return(key: LeaseKey, reason: str, own_trouble: bool) -> Return:
+    said = Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
+    if own_trouble:
+        said["own_trouble"] = True
+    return said
 
 
 def _invalid(refused: Report, detail: str) -> Outcome:

@@ -4,8 +4,11 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from executor.failpoints import reach
+
+ID_LENGTH = 64
 
 
 class StateDirTakenError(Exception):
@@ -25,6 +28,7 @@ class StateDir:
         self.path = path
         self.runs = path / "runs"
         self.reports = path / "reports"
+        self.is_new = not (path / "incarnation").exists()
         for directory in (path, self.runs, self.reports):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = (path / "lock").open("a")
@@ -38,6 +42,16 @@ class StateDir:
         """Remember, as the time of a file, that the server has just answered this agent."""
         with suppress(OSError):  # a full disk must not end what still works
             (self.path / "answered").touch(mode=0o600)
+
+    def identity(self) -> str:
+        """What tells this directory from any other that an agent of the same name may have."""
+        path = self.path / "id"
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            if known := path.read_text("ascii").strip()[:ID_LENGTH]:
+                return known
+        made = uuid4().hex
+        replace_file(path, f"{made}\n".encode("ascii"), durable=True)
+        return made
 
     def next_incarnation(self) -> int:
         """One more than at the last start; 1 if that cannot be read."""

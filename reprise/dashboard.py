@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
 from retry.decide import Mode
 from scheduler.models import Executor
+from scheduler.services.silence import silent_before
 from sessions_app.figures import failures_by_cause, retries_waiting, sessions_in
 from sessions_app.locks import database_now
 from sessions_app.models import RetrySettings
@@ -22,8 +22,7 @@ SHOWN = 20
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """What an operator wants to know first."""
     now = database_now()
-    silence = timedelta(seconds=settings.REPRISE["executor_stale_after"])
-    silent = Executor.objects.exclude(last_seen_at__gte=now - silence).order_by("name")
+    silent = Executor.objects.exclude(last_seen_at__gte=silent_before(now)).order_by("name")
     failures = failures_by_cause(now, WINDOW)
     moved = RetrySettings.objects.exclude(mode=Mode.ON)
     return {

@@ -35,6 +35,8 @@ _EVENTS = """
     WHERE EXISTS (SELECT FROM sessions_app_sessionevent
                   WHERE xid >= pg_snapshot_xmin(pg_current_snapshot()))
 """
+# Where each executor kept its state then says nothing of now; its agent is taken at its word.
+_STATE_DIRECTORIES = "UPDATE scheduler_executor SET state_id = ''"
 _METRICS = "UPDATE reprise_eventcursor SET fence_xid = 0"
 _AUDIT = """
     INSERT INTO sessions_app_auditentry (time, actor, action, object_type, object_id, project, data)
@@ -52,8 +54,21 @@ def mark_restored(connection: "psycopg.Connection[tuple[object, ...]]", *, by: s
         _begin_epoch(connection)
         if connection.execute("SELECT to_regclass('reprise_eventcursor')").fetchone() != (None,):
             connection.execute(_METRICS)  # a backup of before that table has none
+        if _has_column(connection, "scheduler_executor", "state_id"):
+            connection.execute(_STATE_DIRECTORIES)
         connection.execute(_AUDIT, (by, ACTION))
     connection.execute("ANALYZE")
+
+
+def _has_column(
+    connection: "psycopg.Connection[tuple[object, ...]]", table: str, column: str
+) -> bool:
+    """Whether the backup is of a release that knew it."""
+    found = connection.execute(
+        "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
+        (table, column),
+    )
+    return found.fetchone() is not None
 
 
 def _begin_epoch(connection: "psycopg.Connection[tuple[object, ...]]") -> None:

@@ -14,6 +14,8 @@
 | `REPRISE_DATABASE_POOL` | connections to PostgreSQL that one process opens at most; 16 |
 | `REPRISE_METRICS_TOKEN` | reads `/metrics`, beside the tokens of cluster admins |
 | `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
+| `REPRISE_POD_FIELDS_ALLOWED` | fields of a `pod_spec` that are not to be refused, by commas |
+| `REPRISE_POD_FIELDS_REFUSED` | fields of a `pod_spec` to refuse beside the usual ones, by commas |
 | `REPRISE_LEASE_TTL` ... | each number of `REPRISE` below, by its name in capitals |
 """
 
@@ -23,6 +25,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from podspec.specification import refused_paths
 from reprise.production import problems
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -222,7 +225,9 @@ REPRISE: dict[str, float] = {
     "acceptance_timeout": 60.0,
     "max_lease_returns": 5,
     "unconfirmed_after": 600.0,
-    # An executor that was silent for this long gets no new leases.
+    # An executor that was silent for this long is late, which is told; after the longer time it
+    # gets no new leases.
+    "executor_late_after": 30.0,
     "executor_stale_after": 60.0,
     # A queue's current priority goes half of the way to its cost in this time.
     "priority_half_time": 300.0,
@@ -244,3 +249,10 @@ REPRISE = {
     name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))
     for name, default in REPRISE.items()
 }
+
+try:
+    POD_FIELDS_REFUSED = refused_paths(
+        listed("REPRISE_POD_FIELDS_ALLOWED"), listed("REPRISE_POD_FIELDS_REFUSED")
+    )
+except ValueError as error:
+    raise SystemExit(f"REPRISE_POD_FIELDS_ALLOWED: {error}") from None

@@ -76,12 +76,14 @@ class Termination:
 
         Facts of a wrong type and unknown keys are dropped; NUL and lone surrogates become U+FFFD.
         With a `pod` (as the Kubernetes API gives it) the facts are the pod's; those that stand
-        beside it hold where it says nothing, and a stated `status` always does.
+        beside it hold where it says nothing, and a stated `status` always does. `deleted_by_us`
+        beside it says that a deletion of it was our own wish.
         """
         facts = _read(obj, _TERMINATION_READERS)
         if isinstance(obj, dict) and "pod" in obj:
             stated = {"status": facts["status"]} if "status" in facts else {}
-            facts = {**facts, **facts_of_pod(obj["pod"]), **stated}
+            ours = obj.get("deleted_by_us") is True
+            facts = {**facts, **facts_of_pod(obj["pod"], deleted_by_us=ours), **stated}
         return cls(**facts)
 
     def to_json(self) -> dict[str, Any]:

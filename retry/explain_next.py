@@ -19,8 +19,8 @@ def delay(step: Facts) -> str:
         cut = base == cap or base + extra > cap
         told += f", {'cut to' if cut else 'under'} the cap of {in_words(cap)}"
     source = step.get("source")
-    if source not in {None, "inline"}:
-        told += f", by the backoff of {'rule' if '/' in str(source) else 'policy'} {source}"
+    if isinstance(source, str) and source != "inline":
+        told += f", by the backoff of {'rule' if '/' in source else 'policy'} {source}"
     return f"{told}{_raised(step, min(base + extra, cap))}."
 
 

@@ -1,13 +1,11 @@
 """Executors and their leases."""
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin
-from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -15,9 +13,10 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from scheduler.models import Executor, Lease
-from sessions_app import wakeups
+from scheduler.services.drain import executor_drain
+from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
+from scheduler.services.silence import health_of
 from sessions_app.admin.base import (
-    OperatorForm,
     ReadOnlyAdmin,
     RecordAdmin,
     column,
@@ -26,18 +25,24 @@ from sessions_app.admin.base import (
     session_link,
     short,
 )
+from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.tokens import show_once
-from sessions_app.services.tokens import token_create
+from sessions_app.api.requests import MAX_REASON
+from sessions_app.models.sessions import SessionType
+from sessions_app.states import Phase
 
+NEVER_RETRIED = Q(
+    leases__accepted=True,
+    leases__session__phase=Phase.LIVE,
+    leases__session__session_type__in=[SessionType.INTERACTIVE, SessionType.INFERENCE],
+)
 NODES = 200
 """Nodes of an executor that its page lists."""
-LONGEST = 366 * 86_400
 
 
-class ExecutorForm(OperatorForm):
+class ExecutorForm(CordonForm):
     """What an operator decides about an executor; the rest it says itself."""
 
-    # What is beyond it would overflow the arithmetic of the sweep, of all executors.
     unconfirmed_after = forms.FloatField(
         min_value=0,
         max_value=LONGEST,
@@ -51,6 +56,7 @@ class ExecutorForm(OperatorForm):
         help_texts = {
             "projects": "the only ones that it serves; none chosen: all",
             "cordoned": "gets no new leases; what runs goes on",
+            "cordon_reason": "why, for whoever wonders what the sessions wait for",
         }
 
 
@@ -59,14 +65,28 @@ class ExecutorAdmin(RecordAdmin):
     """Who runs sessions, when it was heard last, and what it holds."""
 
     form = ExecutorForm
-    list_display = ("name", "health", "heartbeat", "state", "lease_count", "node_count", "driver")
+    list_display = (
+        "name",
+        "health",
+        "heartbeat",
+        "state",
+        "cordon_reason",
+        "lease_count",
+        "node_count",
+        "driver",
+    )
     list_filter = ("cordoned",)
+    actions = ("drain",)
     search_fields = ("name__startswith",)
     ordering = ("name",)
     autocomplete_fields = ("projects",)
-    readonly_fields = ("health", "heartbeat", "driver", "lease_count", "max_sessions", "node_table")
+    readonly_fields = (
+        *("health", "trouble", "heartbeat", "driver"),
+        *("lease_count", "max_sessions", "node_table"),
+    )
     fieldsets = (
-        (None, {"fields": ("name", "projects", "cordoned", "unconfirmed_after")}),
+        (None, {"fields": ("name", "projects", "unconfirmed_after")}),
+        ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
         ("As it last said", {"fields": readonly_fields}),
     )
     add_fieldsets = ((None, {"fields": ("name", "projects", "unconfirmed_after")}),)
@@ -85,33 +105,68 @@ class ExecutorAdmin(RecordAdmin):
         return bool(super().has_delete_permission(request, obj))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """A new executor gets a token, shown once; one that may work again is woken."""
-        new = record.pk is None
-        super().store(request, record, form)
-        if new:
-            name = f"executor {record.name}"
-            by = operator(request)
-            show_once(request, token_create(name=name, executor_name=record.name, by=by))
-        elif not record.cordoned:
-            wakeups.work_after_commit()
+        """A new executor gets a token, shown once."""
+        projects, by = form.cleaned_data["projects"], operator(request)
+        if record.pk is None:
+            show_once(request, executor_create(record, projects=projects, by=by))
+            return
+        changed = set(form.changed_data)
+        served = projects if "projects" in changed else None
+        executor_save(record, by=by, fields=changed - {"projects"}, projects=served)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook."""
+        executor_delete(obj, by=operator(request))
 
     @column(
         "health",
-        label={"alive": "success", "silent": "danger", "never heard": "default"},
+        label={
+            "alive": "success",
+            "late": "warning",
+            "silent": "danger",
+            "never heard": "default",
+        },
     )
     def health(self, executor: Executor) -> str:
-        if executor.last_seen_at is None:
-            return "never heard"
-        silence = timedelta(seconds=settings.REPRISE["executor_stale_after"])
-        return "silent" if timezone.now() - executor.last_seen_at > silence else "alive"
+        return health_of(executor.last_seen_at, timezone.now()).replace("_", " ")
 
     @column("heartbeat", ordering="last_seen_at")
     def heartbeat(self, executor: Executor) -> str:
         return past(executor.last_seen_at)
 
-    @column("leases from it", label={"cordoned": "warning", "open": "success"})
+    @column(
+        "leases from it",
+        label={
+            "draining": "warning",
+            "cordoned": "warning",
+            "in trouble": "danger",
+            "open": "success",
+        },
+    )
     def state(self, executor: Executor) -> str:
-        return "cordoned" if executor.cordoned else "open"
+        if executor.draining_since is not None:
+            return "draining"
+        if executor.cordoned:
+            return "cordoned"
+        return "in trouble" if executor.trouble else "open"
+
+    @admin.action(description="Drain", permissions=["change"])
+    def drain(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        """Asks first, with the number of sessions that would be lost for good."""
+        chosen = rows.order_by("name").annotate(never_retried=Count("leases", filter=NEVER_RETRIED))
+        if "confirmed" not in request.POST:
+            return self.render(request, "drain_confirm", "Drain executors", chosen=chosen)
+        for name in chosen.values_list("name", flat=True):
+            done = executor_drain(
+                name,
+                by=operator(request),
+                reason=request.POST.get("reason", "")[:MAX_REASON],
+                force="force" in request.POST,
+            )
+            text = f"{name}: {done.asked} runs asked to stop, {done.returned} leases taken back"
+            kept = f", {done.kept} that are never retried run on" if done.kept else ""
+            self.message_user(request, f"{text}{kept}.")
+        return None
 
     @column("leases", ordering="lease_count")
     def lease_count(self, executor: Any) -> int:

@@ -13,6 +13,8 @@ UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
 ONE_NODE = "one node with all of it"
 PODS = "pods at once"
+OTHERS = "others"
+"""Of a node: what somebody else than Reprise holds there."""
 _NONE, _ONE = Decimal(0), Decimal(1)
 
 
@@ -53,12 +55,15 @@ class Ask:
 class _Node:
     """A node, and what is free on it."""
 
-    __slots__ = ("facts", "free", "name", "whole")
+    __slots__ = ("facts", "free", "name", "others", "whole")
 
     def __init__(self, facts: Mapping[str, Any]):
         self.name: str = facts.get("name", "")
         self.whole = {name: parse(value) for name, value in facts.get("allocatable", {}).items()}
+        self.others = {name: parse(value) for name, value in facts.get(OTHERS, {}).items()}
         self.free = self.whole
+        if self.others:
+            self.take(self.others, 1)
         self.facts = facts
 
     def take(self, wanted: Amounts, pods: int) -> None:
@@ -103,6 +108,7 @@ class Room:
         """Of all nodes together, when they are empty."""
         self._free = dict(self.whole)
         self._passed: dict[Any, int] = {}
+        self._take_pool(total(node.others for node in self._nodes))
         self._take_pool(total(held))
 
     def misfit(self, wanted: Amounts | Ask, avoid: str = "") -> Misfit | None:

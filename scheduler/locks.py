@@ -22,6 +22,8 @@ class HeldLease(NamedTuple):
     lost_at: datetime | None
     cancelled: bool
     """Somebody has asked for the end of its chain."""
+    preempted: bool
+    """An operator has asked for the end of its run."""
 
 
 def lock_executor(name: str) -> Executor | None:
@@ -30,7 +32,8 @@ def lock_executor(name: str) -> Executor | None:
 
 
 _LEASES = """
-    SELECT l.session_id, l.fencing_token, l.accepted, l.lost_at, r.cancel_requested_at IS NOT NULL
+    SELECT l.session_id, l.fencing_token, l.accepted, l.lost_at, r.cancel_requested_at IS NOT NULL,
+        s.preempt_requested_at IS NOT NULL
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
     WHERE l.executor_id = %s AND s.fencing_token = l.fencing_token AND s.phase = 'live'

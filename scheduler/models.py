@@ -17,11 +17,25 @@ class Executor(models.Model):
     incarnation = models.BigIntegerField(default=0)
     round = models.BigIntegerField(default=0, db_default=0)
     """Of the newest lease call of this incarnation."""
+    state_id = models.CharField(max_length=64, blank=True, db_default="")
+    """Of the state directory that its agent works on; "" if the agent did not say."""
+    fenced_at = models.DateTimeField(null=True)
+    """Until then runs of an agent that this one replaced may go on: it knows nothing of them."""
     driver = models.CharField(max_length=32, blank=True)
     nodes = models.JSONField(default=list)
     max_sessions = models.PositiveIntegerField(default=0)
+    trouble = models.TextField(blank=True, default="", db_default="")
+    """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
     last_seen_at = models.DateTimeField(null=True)
+    warned_at = models.DateTimeField(null=True)
+    """When its silence was told; empty since it has been heard again."""
     cordoned = models.BooleanField(default=False)
+    cordon_reason = models.CharField(max_length=256, blank=True, default="", db_default="")
+    draining_since = models.DateTimeField(null=True)
+    """Its runs are asked to stop, by a sweep to the end, until it is uncordoned."""
+    drained_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    drain_force = models.BooleanField(default=False, db_default=False)
+    """Also those of the types that are never retried."""
     unconfirmed_after = models.FloatField(null=True, blank=True)
     """Seconds; empty: the setting. 0 and less: never."""
     created_at = models.DateTimeField(default=timezone.now)

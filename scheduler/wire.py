@@ -10,11 +10,16 @@ from sessions_app.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000
 MAX_RUNS = 50_000
+LONGEST_REASON = 1024
 
 
 def _amount(value: Any) -> Any:
     parse_resource(value)
     return value
+
+
+def _shortened(value: Any) -> Any:
+    return value[:LONGEST_REASON] if isinstance(value, str) else value
 
 
 Text = Annotated[str, Field(max_length=65_536)]
@@ -74,7 +79,11 @@ class LeaseCall(Call):
     runs: Annotated[list[Run], Field(max_length=MAX_RUNS)] = []
     round: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Grows with each lease call of an incarnation; 0: this agent does not count."""
+    state_id: Annotated[str, Field(max_length=64)] = ""
+    """Of the agent's state directory, which one agent at a time works on; "": it does not say."""
     wait_s: Annotated[float, Field(ge=0, le=10)] = 0
+    trouble: Annotated[str, BeforeValidator(_shortened)] = ""
+    """Why it can start nothing at present; empty if nothing is wrong."""
 
 
 class ReportsCall(Call):
@@ -93,6 +102,8 @@ class Report(Run):
     message: Text = ""
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     termination: dict[str, Any] | None = None
+    pod: dict[str, Any] | None = None
+    """What the cluster says of the run now, as the Kubernetes API has it, trimmed."""
 
     @field_validator("status")
     @classmethod
@@ -105,7 +116,10 @@ class Report(Run):
 class Return(Run):
     """A lease that the executor refuses."""
 
-    reason: Annotated[str, Field(max_length=1024)] = ""
+    reason: Annotated[str, BeforeValidator(_shortened)] = ""
+    own_trouble: bool = False
+    """The reason lies with the executor, and nothing was started: the session is not charged, and
+    may have been accepted."""
 
 
 class ReturnCall(Call):

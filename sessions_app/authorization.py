@@ -34,10 +34,12 @@ class Action(StrEnum):
     """Everything that somebody can ask for."""
 
     WHOAMI = "whoami"
+    OVERVIEW_READ = "overview.read"
     SESSION_LIST = "session.list"
     SESSION_READ = "session.read"
     SESSION_CREATE = "session.create"
     SESSION_CANCEL = "session.cancel"
+    SESSION_PREEMPT = "session.preempt"
     SESSION_RETRY = "session.retry"
     JOB_SET_LIST = "job_set.list"
     JOB_SET_READ = "job_set.read"
@@ -59,6 +61,8 @@ class Action(StrEnum):
     PROJECT_QUOTA_WRITE = "quota.project.write"
     DOMAIN_QUOTA_READ = "quota.domain.read"
     DOMAIN_QUOTA_WRITE = "quota.domain.write"
+    EXECUTOR_READ = "executor.read"
+    EXECUTOR_WRITE = "executor.write"
     EXECUTOR_WIRE = "executor.wire"
     ADMIN_USE = "admin.use"
 
@@ -76,10 +80,14 @@ class Rule:
 
 RULES = {
     Action.WHOAMI: Rule(Scope.SELF, write=False),
+    # Of the projects that the actor may see; a cluster admin is shown the executors, too.
+    Action.OVERVIEW_READ: Rule(Scope.SELF, write=False),
     Action.SESSION_LIST: Rule(Scope.SELF, write=False),
     Action.SESSION_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.SESSION_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
     Action.SESSION_CANCEL: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
+    # Also not one's own: it is the platform that makes room.
+    Action.SESSION_PREEMPT: Rule(Scope.PROJECT, Role.MAINTAINER),
     Action.SESSION_RETRY: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     Action.JOB_SET_LIST: Rule(Scope.SELF, write=False),
     Action.JOB_SET_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
@@ -103,6 +111,9 @@ RULES = {
     Action.PROJECT_QUOTA_WRITE: Rule(Scope.PROJECT, Role.DOMAIN_ADMIN),
     Action.DOMAIN_QUOTA_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
     Action.DOMAIN_QUOTA_WRITE: Rule(Scope.CLUSTER),
+    # Executors serve many projects: none of them is a tenant's.
+    Action.EXECUTOR_READ: Rule(Scope.CLUSTER, write=False),
+    Action.EXECUTOR_WRITE: Rule(Scope.CLUSTER),
     Action.EXECUTOR_WIRE: Rule(Scope.EXECUTOR),
     Action.ADMIN_USE: Rule(Scope.CLUSTER),
 }

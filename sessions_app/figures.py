@@ -1,6 +1,6 @@
 """Numbers for operators, each from an index and none dearer the more rows there are."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -9,12 +9,17 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from retry.causes import RetryCause
-from sessions_app.models import Domain, Project, RetryDecision, Session
+from sessions_app.bulk import array
+from sessions_app.models import Domain, RetryDecision, Session
 from sessions_app.states import Phase
 
 CAP = 10_000
 SCANNED = 100_000
-"""Scheduled retries that are looked at to find those of one project."""
+"""Scheduled retries that are looked at to find those of some projects."""
+COUNTED = 100_000
+"""Waiting sessions that are counted in all to tell how many wait in each queue ..."""
+COUNTED_OF_A_QUEUE = (100, CAP)
+"""... but at least and at most so many of each."""
 
 
 class Count(NamedTuple):
@@ -36,7 +41,7 @@ class Waiting(NamedTuple):
 
 _SCHEDULED = """
     SELECT count(*) FILTER (
-        WHERE (%(project)s::bigint IS NULL OR s.project_id = %(project)s)
+        WHERE (%(projects)s::bigint[] IS NULL OR s.project_id = ANY(%(projects)s::bigint[]))
         AND (%(domain)s::bigint IS NULL OR p.domain_id = %(domain)s)), count(*)
     FROM (
         SELECT session_id FROM sessions_app_retrydecision
@@ -50,23 +55,25 @@ _HELD = """
         SELECT FROM sessions_app_project p CROSS JOIN LATERAL (
             SELECT FROM sessions_app_session s
             WHERE s.retry_state = 'held' AND s.project_id = p.id LIMIT %(limit)s) s
-        WHERE (%(project)s::bigint IS NULL OR p.id = %(project)s)
+        WHERE (%(projects)s::bigint[] IS NULL OR p.id = ANY(%(projects)s::bigint[]))
             AND (%(domain)s::bigint IS NULL OR p.domain_id = %(domain)s)
         LIMIT %(limit)s
     ) held
 """
 
 
-def retries_waiting(*, project: Project | None = None, domain: Domain | None = None) -> Waiting:
-    """The retries that wait in a project, a domain, or (both None) the cluster."""
+def retries_waiting(
+    *, projects: Collection[int] | None = None, domain: Domain | None = None
+) -> Waiting:
+    """The retries that wait in some projects, a domain, or (both None) the cluster."""
     scope: dict[str, Any] = {
-        "project": project.pk if project else None,
+        "projects": None if projects is None else array(projects),
         "domain": domain.pk if domain else None,
     }
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {**scope, "limit": CAP + 1})
         (held,) = cursor.fetchone()
-        if project is None and domain is None:
+        if projects is None and domain is None:
             scheduled = count_of(RetryDecision.objects.filter(state="scheduled"))
         else:
             cursor.execute(_SCHEDULED, {**scope, "limit": SCANNED})
@@ -78,6 +85,38 @@ def retries_waiting(*, project: Project | None = None, domain: Domain | None = N
 def sessions_in(phase: Phase) -> Count:
     """The sessions that wait for an executor, or that are on one."""
     return count_of(Session.objects.filter(phase=phase))
+
+
+_WAITING = """
+    WITH busy AS MATERIALIZED (
+        SELECT q.id FROM unnest(%(queues)s::bigint[]) AS q(id) WHERE EXISTS (
+            SELECT FROM sessions_app_session s WHERE s.phase = 'waiting' AND s.queue_id = q.id)
+    ), most AS (
+        SELECT least(greatest(%(counted)s / count(*), %(least)s), %(most)s) AS n
+        FROM busy HAVING count(*) > 0
+    )
+    SELECT b.id, least(w.n, most.n), w.n > most.n FROM busy b CROSS JOIN most
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM (
+            SELECT FROM sessions_app_session s
+            WHERE s.phase = 'waiting' AND s.queue_id = b.id LIMIT most.n + 1) s
+    ) w
+    WHERE w.n > 0
+"""
+
+
+def waiting_by_queue(queues: Collection[int]) -> dict[int, Count]:
+    """How many sessions wait in each of these queues; without those in which none does."""
+    least, most = COUNTED_OF_A_QUEUE
+    wanted: dict[str, Any] = {
+        "queues": array(queues),
+        "counted": COUNTED,
+        "least": least,
+        "most": most,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, wanted)
+        return {key: Count(found, more) for key, found, more in cursor.fetchall()}
 
 
 def count_of(rows: QuerySet[Any]) -> Count:

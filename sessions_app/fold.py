@@ -14,6 +14,7 @@ FACTS = (
     "accepted_at",
     "started_at",
     "terminating_at",
+    "preempt_requested_at",
     "finished_at",
     "exit_code",
     "node",

@@ -8,7 +8,7 @@ skips what it cannot have.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import IntEnum
@@ -70,6 +70,7 @@ class LockedSession(NamedTuple):
     lease_returns: int
     avoid_executors: list[str]
     terminating_at: datetime | None
+    preempt_requested_at: datetime | None
     limited: bool
     """Whether counters of quotas follow it. If not, none will until this transaction ends."""
 
@@ -82,7 +83,7 @@ SESSION_COLUMNS = f"""
     s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
     s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
     s.accepted_at, s.node, s.executor, s.lease_returns,
-    s.avoid_executors, s.terminating_at,
+    s.avoid_executors, s.terminating_at, s.preempt_requested_at,
     EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
         OR EXISTS (SELECT FROM sessions_app_projectusage u
             JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
@@ -93,11 +94,15 @@ _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
 )
 
-_LOCK_ROOTS = """
-    SELECT r.id FROM sessions_app_session r
+# Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
+# planning its statements anew for each batch, which for one session takes PostgreSQL as long as
+# all the rest.
+_KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
+_LOCK_ROOTS = f"""
+    SELECT r.id, {_KEEP_PLANS} FROM sessions_app_session r
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
     ORDER BY r.id FOR NO KEY UPDATE
-"""
+"""  # noqa: S608  # constants
 # The second statement sees what the holders of the root locks committed before.
 _LOCK_SESSIONS = f"""
     SELECT {SESSION_COLUMNS}
@@ -129,8 +134,12 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
         roots = [row[0] for row in cursor.fetchall()]
-        if not roots:
-            return []
+    return lock_sessions_of(roots, ids) if roots else []
+
+
+def lock_sessions_of(roots: Iterable[UUID], ids: Iterable[UUID]) -> list[LockedSession]:
+    """Lock sessions of chains whose roots the caller has locked; those that exist, by id."""
+    with connection.cursor() as cursor:
         cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
         return [locked_session(row) for row in cursor.fetchall()]
 
@@ -168,14 +177,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-_CLAIM_DUE = """
-    SELECT d.session_id FROM sessions_app_retrydecision d
+_CLAIM_DUE = f"""
+    SELECT d.session_id, s.root_id, statement_timestamp(), {_KEEP_PLANS}
+    FROM sessions_app_retrydecision d
     JOIN sessions_app_session s ON s.id = d.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
-    WHERE d.state = 'scheduled' AND d.due_at <= %s
+    WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
     ORDER BY d.due_at, d.session_id LIMIT %s
     FOR NO KEY UPDATE OF r SKIP LOCKED
-"""
+"""  # noqa: S608  # constants
 # Looks at the projects that have held retries, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = """
@@ -202,11 +212,19 @@ _CLAIM_RESUMABLE = """
 """
 
 
-def claim_due(now: datetime, limit: int) -> list[UUID]:
-    """Lock the roots of up to `limit` retries that are due; the failed sessions."""
+class DueRetry(NamedTuple):
+    """A failed session whose root is locked, and the time by which its retry was due."""
+
+    session_id: UUID
+    root_id: UUID
+    now: datetime
+
+
+def claim_due(limit: int) -> list[DueRetry]:
+    """Lock the roots of up to `limit` retries that are due; what has been so for longest first."""
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_DUE, [now, limit])
-        return [row[0] for row in cursor.fetchall()]
+        cursor.execute(_CLAIM_DUE, [limit])
+        return [DueRetry._make(row[:3]) for row in cursor.fetchall()]
 
 
 def claim_resumable(limit: int) -> list[UUID]:

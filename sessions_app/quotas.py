@@ -104,11 +104,6 @@ class Quotas:
         """All that hold in a project, its own and its domain's."""
         return self._of.get(project_id, [])
 
-    def full(self) -> list[int]:
-        """The projects in which no session can start now, whatever it asks for."""
-        one = {SESSIONS: Decimal(1)}
-        return [project for project in self._of if self.held(project, one)]
-
     def held(self, project_id: int, wanted: Wanted) -> Held | None:
         """A quota without room for what is wanted, rather one that can never have it."""
         found = [held for quota in self.of(project_id) if (held := quota.held(wanted))]

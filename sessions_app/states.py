@@ -58,7 +58,8 @@ def _transitions() -> dict[Status, frozenset[Status]]:
     table[Status.PENDING] = frozenset({Status.SCHEDULED, Status.ERROR, Status.CANCELLED})
     for position, status in enumerate(LIVE_STATUSES):
         table[status] = frozenset(LIVE_STATUSES[position + 1 :]) | FINAL_STATUSES
-    table[Status.SCHEDULED] |= {Status.PENDING}
+    for status in (Status.SCHEDULED, Status.PREPARING):
+        table[status] |= {Status.PENDING}
     return table
 
 

@@ -15,6 +15,7 @@ class Reason(StrEnum):
 
     QUOTA = "quota"
     QUEUE_CORDONED = "queue_cordoned"
+    EXECUTOR_CORDONED = "executor_cordoned"
     NO_EXECUTOR = "no_executor"
     NO_FIT = "no_fit"
     QUEUE_LIMIT = "queue_limit"

@@ -46,6 +46,15 @@ class Api:
         assert response.status_code == 200, response.content
         return response.json()
 
+    def pages(self, path: str) -> list[Any]:
+        """The results of each page of a list, from this one on."""
+        found, following = [], path
+        while following:
+            page = self.read(following)
+            found.append(page["results"])
+            following = page["next"]
+        return found
+
 
 def admin() -> Api:
     """A cluster admin's door."""

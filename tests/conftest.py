@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -34,12 +35,14 @@ def django_db_modify_db_settings(
     if os.environ.get("DATABASE_URL"):
         yield
         return
-    from reprise.standalone.postgres import EmbeddedPostgres
+    from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
     from reprise.standalone.server import use_database
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-tests-"))
     server = EmbeddedPostgres(directory)
-    use_database(server.start())
+    # Nobody asks this one what it kept through a loss of power.
+    with patch.dict(SETTINGS, fsync="off"):
+        use_database(server.start())
     try:
         yield
     finally:

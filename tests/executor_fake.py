@@ -63,8 +63,8 @@ class FakeSession:
 
 class FakeServer:
     """`outcome(session, report)` may return an outcome to give in place of the right one, and
-    `refusal(verb, body)` an HTTP status to answer a call with. `room` overrides the agent's own
-    limit."""
+    `refusal(verb, body)` an HTTP status to answer a call with, which says `retry_after` if that is
+    not 0. `room` overrides the agent's own limit."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, FakeSession] = {}
@@ -77,6 +77,7 @@ class FakeServer:
         self.room: int | None = None
         self.outcome: Callable[[FakeSession, Body], str | None] = lambda _session, _report: None
         self.refusal: Callable[[str, Body], int | None] = lambda _verb, _body: None
+        self.retry_after = 0
         self._next_token = 1
         self._http: _Http | None = None
         self._port = 0
@@ -264,7 +265,8 @@ class FakeServer:
         outcomes = []
         for each in body["returns"]:
             session = self.sessions[each["session_id"]]
-            fresh = each["fencing_token"] == session.token and not session.accepted
+            free = not session.accepted or each.get("own_trouble", False)
+            fresh = each["fencing_token"] == session.token and free
             if fresh:
                 session.returned, session.token = each["reason"], None
             outcomes.append({**each, "seq": 0, "outcome": "applied" if fresh else "stale"})
@@ -335,6 +337,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if status >= 400 and self.server.fake.retry_after:
+            self.send_header("Retry-After", str(self.server.fake.retry_after))
         self.end_headers()
         self.wfile.write(data)
 

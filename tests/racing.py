@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Barrier, Event
 from typing import Any
 from uuid import UUID
@@ -36,15 +36,15 @@ def race(*calls: Callable[[], Any]) -> list[Any]:
 
 
 @contextmanager
-def locked(*session_ids: UUID) -> Iterator[None]:
-    """While another connection's transaction holds the locks of these sessions."""
-    taken, release = Event(), Event()
+def uncommitted(work: Callable[[], Any]) -> Iterator[None]:
+    """While another connection has done `work` in a transaction that is still open."""
+    done, release = Event(), Event()
 
     def hold() -> None:
         try:
             with transaction.atomic():
-                lock_sessions(session_ids)
-                taken.set()
+                work()
+                done.set()
                 assert release.wait(PATIENCE)
         finally:
             connection.close()
@@ -52,8 +52,13 @@ def locked(*session_ids: UUID) -> Iterator[None]:
     with ThreadPoolExecutor(1) as thread:
         held = thread.submit(hold)
         try:
-            assert taken.wait(PATIENCE)
+            assert done.wait(PATIENCE) or held.result(0)
             yield
         finally:
             release.set()
             held.result(PATIENCE)
+
+
+def locked(*session_ids: UUID) -> AbstractContextManager[None]:
+    """While another connection's transaction holds the locks of these sessions."""
+    return uncommitted(lambda: lock_sessions(session_ids))

@@ -1,6 +1,12 @@
-"""The Reprise SDK: `Client` is its door."""
+"""The Reprise SDK: `Client` is its door.
 
-from reprise_client.api import Client
+What needs the HTTP library or pydantic is loaded when it is first asked for: most of the time that
+a start of the command takes would go there.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from reprise_client.errors import (
     ApiError,
     ConfigError,
@@ -9,24 +15,35 @@ from reprise_client.errors import (
     ServerUnreachable,
     WaitTimeout,
 )
-from reprise_client.models import (
-    Attempt,
-    BulkChange,
-    BulkChanges,
-    Decision,
-    Event,
-    FailureCategory,
-    JobSet,
-    PolicyRevision,
-    Queue,
-    Quotas,
-    RetryDefaults,
-    RetryPolicy,
-    RetrySettings,
-    RetryState,
-    Session,
-    Whoami,
-)
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.models import (
+        Attempt,
+        BulkChange,
+        BulkChanges,
+        Decision,
+        Event,
+        JobSet,
+        RetryState,
+        Session,
+        Whoami,
+    )
+    from reprise_client.operator_models import (
+        Executor,
+        ExecutorLease,
+        ExecutorNode,
+        ExecutorToken,
+        FailureCategory,
+        PolicyRevision,
+        Queue,
+        Quotas,
+        RetryDefaults,
+        RetryPolicy,
+        RetrySettings,
+    )
+    from reprise_client.overviews import Overview
+    from reprise_client.simulations import Simulation, SimulationSummary
 
 __all__ = [
     "ApiError",
@@ -37,9 +54,14 @@ __all__ = [
     "ConfigError",
     "Decision",
     "Event",
+    "Executor",
+    "ExecutorLease",
+    "ExecutorNode",
+    "ExecutorToken",
     "FailureCategory",
     "InvalidAnswer",
     "JobSet",
+    "Overview",
     "PolicyRevision",
     "Queue",
     "Quotas",
@@ -50,6 +72,47 @@ __all__ = [
     "RetryState",
     "ServerUnreachable",
     "Session",
+    "Simulation",
+    "SimulationSummary",
     "WaitTimeout",
     "Whoami",
 ]
+
+_LOADED_LATER = {
+    "Attempt": "models",
+    "BulkChange": "models",
+    "BulkChanges": "models",
+    "Client": "api",
+    "Decision": "models",
+    "Event": "models",
+    "Executor": "operator_models",
+    "ExecutorLease": "operator_models",
+    "ExecutorNode": "operator_models",
+    "ExecutorToken": "operator_models",
+    "FailureCategory": "operator_models",
+    "JobSet": "models",
+    "Overview": "overviews",
+    "PolicyRevision": "operator_models",
+    "Queue": "operator_models",
+    "Quotas": "operator_models",
+    "RetryDefaults": "operator_models",
+    "RetryPolicy": "operator_models",
+    "RetrySettings": "operator_models",
+    "RetryState": "models",
+    "Session": "models",
+    "Simulation": "simulations",
+    "SimulationSummary": "simulations",
+    "Whoami": "models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LOADED_LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_LOADED_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

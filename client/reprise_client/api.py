@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from reprise_client.calls import listed, part, present
+from reprise_client.executors import ExecutorCalls
 from reprise_client.job_sets import JobSetCalls
 from reprise_client.models import (
     Attempt,
@@ -16,6 +17,7 @@ from reprise_client.models import (
     Whoami,
     parsed,
 )
+from reprise_client.overviews import OverviewCalls
 from reprise_client.policies import PolicyCalls
 from reprise_client.quotas import QuotaCalls
 from reprise_client.simulations import SimulationCalls
@@ -23,7 +25,7 @@ from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.watching import watch
 
 
-class Client(JobSetCalls, PolicyCalls, QuotaCalls, SimulationCalls):
+class Client(ExecutorCalls, JobSetCalls, OverviewCalls, PolicyCalls, QuotaCalls, SimulationCalls):
     """Calls one server with one token; usable as a context manager.
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is
@@ -86,6 +88,14 @@ class Client(JobSetCalls, PolicyCalls, QuotaCalls, SimulationCalls):
         """Cancels the whole chain; repeating it is harmless."""
         path = f"/sessions/{part(session_id)}/cancel/"
         return self._send(Session, "POST", path, {}, idempotent=True)
+
+    def preempt(self, session_id: str, *, reason: str = "") -> Session:
+        """Takes a run off its executor; it comes back as its policies say. Safe to repeat.
+
+        A session that no executor has accepted yet goes back to its queue.
+        """
+        path = f"/sessions/{part(session_id)}/preempt/"
+        return self._send(Session, "POST", path, {"reason": reason}, idempotent=True)
 
     def retry(self, session_id: str, *, resources: Mapping[str, Any] | None = None) -> Session:
         """Makes the next attempt now, whatever the budgets say, and gives it back.

@@ -36,11 +36,12 @@ class ApiError(RepriseError):
     """An RFC 9457 problem detail.
 
     `status` is the HTTP code, `problem` the whole object, `errors` maps a field to what is
-    wrong with it.
+    wrong with it, `retry_after` is for how many seconds the server asked to be left alone.
     """
 
-    def __init__(self, status: int, problem: dict[str, Any]):
+    def __init__(self, status: int, problem: dict[str, Any], retry_after: float = 0.0):
         self.status = status
+        self.retry_after = retry_after
         self.problem = problem
         self.title = str(problem.get("title") or f"HTTP {status}")
         self.detail = str(problem.get("detail") or "")

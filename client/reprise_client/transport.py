@@ -65,10 +65,10 @@ class Transport:
             except httpx.RequestError as error:
                 if attempt == tries:
                     raise ServerUnreachable(self.url, error) from error
-                _pause(attempt, None)
+                _pause(attempt, 0.0)
                 continue
             if response.status_code in RETRIED_STATUSES and attempt < tries:
-                _pause(attempt, response.headers.get("Retry-After"))
+                _pause(attempt, _asked_pause(response))
                 continue
             return _decode(response)
         raise AssertionError("unreachable")
@@ -96,9 +96,16 @@ class Transport:
             raise ServerUnreachable(self.url, error) from error
 
 
-def _pause(attempt: int, retry_after: str | None) -> None:
-    if retry_after is not None and retry_after.isdigit():
-        time.sleep(min(float(retry_after), MAX_BACKOFF_SECONDS))
+def _asked_pause(response: httpx.Response) -> float:
+    """Seconds of `Retry-After`; 0 if there are none. The form with a date is not read: it would
+    need a clock that agrees with the server's."""
+    asked = response.headers.get("Retry-After", "")
+    return float(asked) if asked.isascii() and asked.isdigit() else 0.0
+
+
+def _pause(attempt: int, asked: float) -> None:
+    if asked:
+        time.sleep(min(asked, MAX_BACKOFF_SECONDS))
         return
     ceiling = min(0.2 * 2**attempt, MAX_BACKOFF_SECONDS)
     time.sleep(random.uniform(ceiling / 2, ceiling))  # noqa: S311  # spreads load, guards nothing
@@ -148,4 +155,4 @@ def api_error(response: httpx.Response) -> ApiError:
         problem = None
     if not isinstance(problem, dict):
         problem = {"title": response.reason_phrase, "detail": response.text[:200]}
-    return ApiError(response.status_code, problem)
+    return ApiError(response.status_code, problem, _asked_pause(response))

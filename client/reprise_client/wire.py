@@ -91,7 +91,9 @@ class ContainerFacts(TypedDict):
 class Termination(TypedDict):
     """Raw facts of an end; the server alone draws conclusions from them.
 
-    `message` is the workload's own (its termination log), `pod_message` the cluster's.
+    `message` is the workload's own (its termination log), `pod_message` the cluster's. Of a `pod`,
+    as the Kubernetes API gave it at the end, the facts are the pod's; `deleted_by_us` says that its
+    deletion was our own wish, `unfenced` that nobody saw its containers stop.
     """
 
     exit_code: int | None
@@ -102,10 +104,14 @@ class Termination(TypedDict):
     node: str
     lease_expired: bool
     containers: list[ContainerFacts]
+    pod: NotRequired[Mapping[str, Any]]
+    deleted_by_us: NotRequired[bool]
+    unfenced: NotRequired[bool]
 
 
 class Report(TypedDict):
-    """`at` is seconds since the epoch on the executor's clock; `seq` counts from 1 in a lease."""
+    """`at` is seconds since the epoch on the executor's clock; `seq` counts from 1 in a lease, or
+    grows from a higher number. `pod` is what the cluster says of the run now."""
 
     session_id: str
     fencing_token: int
@@ -116,6 +122,7 @@ class Report(TypedDict):
     message: str
     exit_code: int | None
     termination: Termination | None
+    pod: NotRequired[Mapping[str, Any]]
 
 
 class Outcome(TypedDict):
@@ -132,6 +139,7 @@ class Return(TypedDict):
     session_id: str
     fencing_token: int
     reason: str
+    own_trouble: NotRequired[bool]
 
 
 class Chunk(NamedTuple):
@@ -186,11 +194,15 @@ class Wire:
         runs: Iterable[LeaseKey],
         wait_s: float,
         round_number: int,
+        state_id: str = "",
+        trouble: str = "",
     ) -> LeaseAnswer:
         """Heartbeat, renewal and lease; may be held for `wait_s` seconds.
 
         `nodes` None: as in an earlier call. `round_number` grows with each call, so that one that
-        was given up and comes late after all is known as such.
+        was given up and comes late after all is known as such. `state_id` names what the agent
+        remembers: one that does not know the runs of the agent before cannot speak for them.
+        `trouble` is why the executor can start nothing at present.
         """
         body = {
             "driver": driver,
@@ -199,6 +211,8 @@ class Wire:
             "runs": [run._asdict() for run in runs],
             "wait_s": wait_s,
             "round": round_number,
+            "state_id": state_id,
+            "trouble": trouble,
         }
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))

@@ -69,6 +69,9 @@ class LocalDriver:
 
     name = "local"
     keeps_files = True
+    outlives_agent = False
+    surveyed = True
+    trouble = ""
 
     def __init__(self) -> None:
         self._node = socket.gethostname()
@@ -144,7 +147,7 @@ class LocalDriver:
     def wake(self) -> None:
         self._bell.ring()
 
-    def reclaim(self, files: RunFiles) -> None:
+    def reclaim(self, files: RunFiles) -> bool:
         process = files.read_process() or {}
         same_boot = process.get("boot_id") == processes.boot_id()
         family = Family(
@@ -155,8 +158,12 @@ class LocalDriver:
         )
         if not processes.kill_and_wait(family, RECLAIM_PATIENCE):
             log.error("processes of %s cannot be killed", files.key)
+        return False
 
-    def kill_all(self) -> None:
+    def release(self, key: LeaseKey) -> None:
+        """A process that has ended keeps nothing."""
+
+    def close(self) -> None:
         for child in self._children.values():
             child.signal_group(signal.SIGKILL)
         for child in self._children.values():

@@ -8,6 +8,13 @@ from reprise_client.wire import LeaseKey, Node, Spec, Termination
 
 from executor.runs import RunFiles
 
+FOUND = "FOUND"
+"""The status of an observation of a run that an earlier agent has started and this one does not
+know."""
+UNSTARTED = "UNSTARTED"
+"""The status of an observation that nothing of the run is there nor will be, for a reason that is
+neither the session's nor the cluster's: it may be given away."""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -38,6 +45,7 @@ class Observation:
     message: str = ""
     termination: Termination | None = None
     stopped: bool = False
+    pod: Mapping[str, Any] | None = None
 
 
 def facts(
@@ -76,6 +84,22 @@ class Driver(Protocol):
         """Whether its runs have a directory each and write output there."""
         ...
 
+    @property
+    def outlives_agent(self) -> bool:
+        """Whether its runs go on while there is no agent, and wait for the next one."""
+        ...
+
+    @property
+    def surveyed(self) -> bool:
+        """Whether it has told all the runs that it found."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why it can start nothing at present, whatever the session; "" if nothing is wrong. Any
+        thread may ask."""
+        ...
+
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         """The nodes with what is free on them beside the `resources` of the leases held."""
         ...
@@ -105,10 +129,15 @@ class Driver(Protocol):
         """Lets a `poll` that waits, or else the next one, return at once."""
         ...
 
-    def reclaim(self, files: RunFiles) -> None:
-        """Ends what is left of a run that an earlier agent started."""
+    def reclaim(self, files: RunFiles) -> bool:
+        """Whether a run that an earlier agent started goes on, and is observed from now on; what
+        is left of one that does not is ended."""
         ...
 
-    def kill_all(self) -> None:
-        """Ends every run by force, now."""
+    def release(self, key: LeaseKey) -> None:
+        """The end of the run was answered: nothing has to be kept as a proof of it."""
+        ...
+
+    def close(self) -> None:
+        """The agent ends, and with it, by force, every run that does not outlive it."""
         ...

@@ -53,6 +53,9 @@ class SimulatedDriver:
     """The `simulated` driver; see `Driver` for what each method promises."""
 
     name = "simulated"
+    outlives_agent = False
+    surveyed = True
+    trouble = ""
 
     def __init__(
         self, script: Script, *, seed: int, nodes: int, speed: float, run_log: RunLog | None = None
@@ -123,11 +126,17 @@ class SimulatedDriver:
     def wake(self) -> None:
         self._bell.ring()
 
-    def reclaim(self, files: RunFiles) -> None:
+    def reclaim(self, files: RunFiles) -> bool:  # noqa: ARG002
         """What was simulated has ended with the process that did it."""
+        return False
 
-    def kill_all(self) -> None:
-        self._runs.clear()
+    def release(self, key: LeaseKey) -> None:
+        """What has ended keeps nothing."""
+
+    def close(self) -> None:
+        for run in list(self._runs.values()):
+            run.ends = KILLED
+            self._finish(run)
         self._plan.clear()
 
     # Time
@@ -172,7 +181,7 @@ class SimulatedDriver:
     def _course(self, order: Order) -> Course:
         own = (order.spec.get("environ") or {}).get(VARIABLE)
         if own is None:
-            return self._script.draw(self._random)
+            return self._script.draw(self._random, self._now())
         attempt = order.environ.get("REPRISE_ATTEMPT", "0")
         return own_course(own, int(attempt) if attempt.isdigit() else 0)
 

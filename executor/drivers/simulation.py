@@ -9,11 +9,16 @@ A script (`--script FILE`, JSON) says how all sessions fare. Every key has a def
      "oom_rate": 0, "preemption_rate": 0, "hang_rate": 0,
      "node_loss_rate": 0,      share of runs whose node is lost, with all that runs there,
      "node_down_seconds": 60,  for so long
+     "storms": [],             spells in which more goes wrong, see below
      "node": {"cpu": "16", "memory": "64Gi"},
      "output_bytes": 0,        what each run writes
      "clock_offset": 0,        seconds by which the executor's clock is ahead
      "lost_report_rate": 0, "unanswered_report_rate": 0, "repeated_report_rate": 0,
      "reordered_report_rate": 0, "replayed_report_rate": 0}      shares of calls
+
+In a storm, such as {"at": 20, "seconds": 5, "rate": 0.8, "reason": "ImagePullBackOff"}, a share of
+the runs that begin between its beginning (`at`, seconds of the executor's life) and its end fails
+with its `reason` and `exit_code` (null) after `run_seconds` (0: nobody sees them run).
 
 A session that wants an exact outcome carries it in its environment:
 
@@ -44,6 +49,26 @@ class ScriptError(ConfigError):
 
 
 @dataclass(frozen=True)
+class Storm:
+    """A spell in which more goes wrong; see above."""
+
+    at: float
+    seconds: float
+    rate: float
+    reason: str
+    exit_code: int | None = None
+    run_seconds: Span = 0.0
+
+    def hits(self, now: float, random: Random) -> bool:
+        """Whether it is what befalls a run that begins `now`."""
+        return self.at <= now < self.at + self.seconds and random.random() < self.rate
+
+    def course(self, random: Random) -> "Course":
+        """What it makes of a run."""
+        return Course(_drawn(self.run_seconds, random), 0.0, self.exit_code, self.reason)
+
+
+@dataclass(frozen=True)
 class Script:
     """How all sessions fare; see above."""
 
@@ -56,6 +81,7 @@ class Script:
     hang_rate: float = 0.0
     node_loss_rate: float = 0.0
     node_down_seconds: float = 60.0
+    storms: list[Storm] = field(default_factory=list)
     node: dict[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi"})
     output_bytes: int = 0
     clock_offset: float = 0.0
@@ -71,8 +97,14 @@ class Script:
         if path is None:
             return cls()
         try:
-            script = cls(**_object(path.read_text("utf-8"), {each.name for each in fields(cls)}))
-            script.draw(Random(0))  # noqa: S311  # to see whether it can be read
+            told = _object(path.read_text("utf-8"), {each.name for each in fields(cls)})
+            storms = [Storm(**each) for each in told.pop("storms", [])]
+            script, random = cls(**told, storms=storms), Random(0)  # noqa: S311
+            # To see whether it can be read.
+            script.draw(random, 0.0)
+            for storm in storms:
+                storm.hits(storm.at, random)
+                storm.course(random)
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise ScriptError(f"--script {path}: {error}") from error
         return script
@@ -89,8 +121,11 @@ class Script:
             or self.replayed_report_rate
         )
 
-    def draw(self, random: Random) -> "Course":
-        """The course of the next run."""
+    def draw(self, random: Random, now: float) -> "Course":
+        """The course of a run that begins so many seconds after the executor."""
+        for storm in self.storms:
+            if storm.hits(now, random):
+                return storm.course(random)
         seconds = _drawn(self.seconds, random)
         start = _drawn(self.start_seconds, random)
         left = random.random()

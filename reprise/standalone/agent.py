@@ -1,10 +1,11 @@
-"""The local executor as a child process, started again when it dies."""
+"""An executor as a child process, started again when it dies."""
 
 import logging
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,17 @@ class Agent:
     """
 
     def __init__(
-        self, *, url: str, name: str, token_file: Path, state_dir: Path, slots: int, log: Path
+        self,
+        *,
+        url: str,
+        name: str,
+        token_file: Path,
+        state_dir: Path,
+        slots: int,
+        log: Path,
+        options: Sequence[str] = (),
     ):
+        self._name = name
         self._log = log
         self._command = [
             sys.executable,
@@ -42,6 +52,7 @@ class Agent:
             "--max-sessions",
             str(slots),
             "--die-with-parent",
+            *options,
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = FIRST_PAUSE
@@ -69,7 +80,8 @@ class Agent:
         now = time.monotonic()
         if self._not_before == 0.0:
             logger.warning(
-                "the local executor ended with code %d and is started again: see %s",
+                "the executor %s ended with code %d and is started again: see %s",
+                self._name,
                 self._process.returncode,
                 self._log,
             )

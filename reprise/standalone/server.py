@@ -69,7 +69,7 @@ class Standalone:
         self._stops: list[Callable[[], None]] = []
         self._postgres: EmbeddedPostgres | None = None
         self._threads: list[Part] = []
-        self._agent: Agent | None = None
+        self._agents: list[Agent] = []
         self._stopping = False
 
     @property
@@ -103,17 +103,23 @@ class Standalone:
             use_database(self._postgres.start())
         credentials, token_file = self._fill_database()
         self._start_threads()
-        self._agent = Agent(
-            url=self.url,
-            name=EXECUTOR,
-            token_file=token_file,
-            state_dir=self._data_dir / "executor",
-            slots=self._slots,
-            log=self._data_dir / "executor.log",
+        self.add_agent(
+            Agent(
+                url=self.url,
+                name=EXECUTOR,
+                token_file=token_file,
+                state_dir=self._data_dir / "executor",
+                slots=self._slots,
+                log=self._data_dir / "executor.log",
+            )
         )
-        self._agent.start()
-        self._stops.append(self._agent.stop)
         return credentials
+
+    def add_agent(self, agent: Agent) -> None:
+        """Start an executor and look after it until the end; from the main thread."""
+        agent.start()
+        self._agents.append(agent)
+        self._stops.append(agent.stop)
 
     def _fill_database(self) -> tuple[Credentials, Path]:
         """See that everything is in the database that has to be there before anything runs.
@@ -143,20 +149,24 @@ class Standalone:
             self._stops.append(part.stop)
 
     def wait(self) -> None:
-        """Look after the parts until a signal comes.
-
-        PostgreSQL and the agent are started again when they die. Raises `StandaloneError` when
-        one of the threads has ended, which nothing but a bug or a broken machine can bring about.
-        """
+        """Look after the parts until a signal comes."""
         while not self._stopping:
-            if self._postgres is not None:
-                self._postgres.start()
-            if self._agent is not None:
-                self._agent.look_after()
-            for part in self._threads:
-                if not part.alive:
-                    raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
+            self.look_after()
             time.sleep(TICK)
+
+    def look_after(self) -> None:
+        """Start PostgreSQL and the agents again if they have died.
+
+        Raises `StandaloneError` when one of the threads has ended, which nothing but a bug or a
+        broken machine can bring about.
+        """
+        if self._postgres is not None:
+            self._postgres.start()
+        for agent in self._agents:
+            agent.look_after()
+        for part in self._threads:
+            if not part.alive:
+                raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
 
     def stop(self) -> None:
         """Stop the parts in the reverse order of their start; leaves no process behind."""

@@ -1,10 +1,18 @@
-"""`/api/v2/executors/`: the executors' wire."""
+"""`/api/v2/`: what goes on, the registry of executors, and their wire."""
 
 from django.urls import path
 
-from scheduler.api import views
+from scheduler.api import overview, registry, views
 
 urlpatterns = [
+    path("overview/", overview.OverviewView.as_view()),
+    path("executors/", registry.ExecutorsView.as_view()),
+    path("executors/<str:name>/", registry.ExecutorView.as_view()),
+    path("executors/<str:name>/cordon/", registry.ExecutorCordonView.as_view()),
+    path("executors/<str:name>/uncordon/", registry.ExecutorUncordonView.as_view()),
+    path("executors/<str:name>/drain/", registry.ExecutorDrainView.as_view()),
+    path("executors/<str:name>/token/", registry.ExecutorTokenView.as_view()),
+    path("executors/<str:name>/leases/", registry.ExecutorLeasesView.as_view()),
     path("executors/<str:name>/lease/", views.LeaseView.as_view()),
     path("executors/<str:name>/reports/", views.ReportsView.as_view()),
     path("executors/<str:name>/return/", views.ReturnView.as_view()),

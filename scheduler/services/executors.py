@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db import connection
 
 from retry.evidence import Termination
 from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
-from scheduler.services.leases import lease_keys, leases_delete, sessions_unlease
+from scheduler.services.holdings import nodes_said
+from scheduler.services.leases import lease_keys, leases_delete
 from scheduler.wire import LeaseCall
 from sessions_app.errors import Conflict, NotFound
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.settle import End, settle_locked
+from sessions_app.services.unlease import sessions_unlease
 from sessions_app.states import FINAL_STATUSES
 
 GONE = "the executor no longer has this run"
@@ -49,19 +52,29 @@ class Heartbeat(NamedTuple):
 
 
 class _Heard(NamedTuple):
+    """`fenced`: nothing runs any more of an agent that this one replaced."""
+
     executor_id: int
     holds: bool
     waiting: bool
+    fenced: bool
 
 
-# One statement, since this is what an idle server does most of the time.
+# One statement, since this is what an idle server does most of the time. An agent on another state
+# directory knows nothing of the one before, which may go on until its leases run out.
 _HEARTBEAT = """
     UPDATE scheduler_executor e
-    SET incarnation = %s, round = %s, last_seen_at = clock_timestamp(), driver = %s,
-        nodes = coalesce(%s::jsonb, nodes), max_sessions = %s
-    WHERE e.name = %s AND (e.incarnation < %s OR e.incarnation = %s AND (%s = 0 OR e.round <= %s))
+    SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
+        driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
+        max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
+        fenced_at = CASE WHEN e.state_id IN ('', %(state_id)s) THEN e.fenced_at
+            ELSE e.last_seen_at + make_interval(secs => %(silence)s) END
+    WHERE e.name = %(name)s AND (e.incarnation < %(incarnation)s
+        OR e.incarnation = %(incarnation)s AND e.state_id IN ('', %(state_id)s)
+            AND (%(round)s = 0 OR e.round <= %(round)s))
     RETURNING e.id, EXISTS (SELECT FROM scheduler_lease l WHERE l.executor_id = e.id),
-        EXISTS (SELECT FROM sessions_app_session s WHERE s.phase = 'waiting')
+        EXISTS (SELECT FROM sessions_app_session s WHERE s.phase = 'waiting'),
+        coalesce(e.fenced_at < clock_timestamp(), true)
 """
 
 
@@ -78,30 +91,42 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
         known = lease_keys(call.runs) if held else set()
         missing = [each for each in held if (each.fencing_token, each.session_id.int) not in known]
         if missing:
-            _reconcile(missing, database_now())
+            _reconcile(missing, fenced=heard.fenced, now=database_now())
     return Heartbeat(held, heard.waiting or bool(missing))
 
 
 def _heard(name: str, call: LeaseCall) -> _Heard:
-    said = call.nodes
-    nodes = None if said is None else json.dumps([node.model_dump() for node in said])
-    mine = (call.incarnation, call.round)
-    values = (*mine, call.driver, nodes, call.limits.max_sessions)
+    said = nodes_said(call)
+    values = {
+        **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
+        "name": name,
+        "nodes": None if said is None else json.dumps(said),
+        "max_sessions": call.limits.max_sessions,
+        "silence": lease_silence(),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_HEARTBEAT, [*values, name, call.incarnation, *mine, call.round])
+        cursor.execute(_HEARTBEAT, values)
         row = cursor.fetchone()
     if row is not None:
         return _Heard._make(row)
     executor = Executor.objects.filter(name=name).first()
     if executor is None:
         raise NotFound(f"no executor {name}")
-    if executor.incarnation == call.incarnation:
+    if executor.incarnation == call.incarnation and executor.state_id == call.state_id:
         raise Conflict("a later lease call of this agent was served before this one")
     raise _superseded(executor)
 
 
-def _reconcile(missing: Sequence[HeldLease], now: datetime) -> None:
-    """Runs that the executor does not have: not accepted ones go back free, the others ended."""
+def lease_silence() -> float:
+    """Seconds without a call after which no agent's run should go on: it has fenced them."""
+    return float(settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"])
+
+
+def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> None:
+    """Runs that the executor does not have: not accepted ones go back free, the others ended.
+
+    Until what it replaced is `fenced` these may go on, and are left alone.
+    """
     tokens = {lease.session_id: lease.fencing_token for lease in missing}
     sessions = [
         session
@@ -109,10 +134,10 @@ def _reconcile(missing: Sequence[HeldLease], now: datetime) -> None:
         if session.fencing_token == tokens[session.id] and session.status not in FINAL_STATUSES
     ]
     waiting = [session for session in sessions if session.accepted_at is None]
-    ended = [session for session in sessions if session.accepted_at is not None]
+    ended = [s for s in sessions if s.accepted_at is not None] if fenced else []
     sessions_unlease(waiting, event="session.lease_returned", reason=GONE, counted=False, now=now)
     settle_locked([(session, lost_end(session, GONE)) for session in ended], now=now)
-    leases_delete([session.id for session in sessions])
+    leases_delete([session.id for session in waiting + ended])
 
 
 def lost_end(session: LockedSession, message: str, **facts: object) -> End:

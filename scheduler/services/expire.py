@@ -9,12 +9,13 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from scheduler.services.executors import lost_end
-from scheduler.services.leases import leases_delete, sessions_unlease
+from scheduler.services.executors import lease_silence, lost_end
+from scheduler.services.leases import leases_delete
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.settle import End, settle_locked
 from sessions_app.services.transitions import Change, Event, sessions_change
+from sessions_app.services.unlease import sessions_unlease
 from sessions_app.states import FINAL_STATUSES, Status
 
 BATCH = 500
@@ -74,17 +75,13 @@ _ANYTHING = f"SELECT EXISTS ({_UNACCEPTED}) OR EXISTS ({_SILENT}) OR EXISTS ({_U
 def _anything_overdue() -> bool:
     """One cheap statement for the usual sweep, which finds nothing."""
     with connection.cursor() as cursor:
-        cursor.execute(_ANYTHING, [*_timeout(), 1, *_silence(), 1, *_patience(), 1])
+        cursor.execute(_ANYTHING, [*_timeout(), 1, lease_silence(), 1, *_patience(), 1])
         row: tuple[bool] = cursor.fetchone()
     return row[0]
 
 
 def _timeout() -> list[float]:
     return [settings.REPRISE["acceptance_timeout"]]
-
-
-def _silence() -> list[float]:
-    return [settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"]]
 
 
 def _patience() -> list[float]:
@@ -121,7 +118,7 @@ def _expire_unaccepted() -> int:
 
 
 def _mark_lost() -> int:
-    (silence,) = _silence()
+    silence = lease_silence()
     with atomic_step("expire"):
         overdue = _overdue(_SILENT, [silence])
         sessions = _locked(overdue) if overdue else []

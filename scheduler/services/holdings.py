@@ -7,7 +7,9 @@ from django.db import connection
 
 from retry.resources import Amounts
 from scheduler.fit import Ask, Room
+from scheduler.others import Known, crowded, with_others
 from scheduler.services.lines import ONE, amounts_of
+from scheduler.wire import LeaseCall
 from sessions_app.bulk import array
 from sessions_app.quotas import SESSIONS
 
@@ -22,6 +24,12 @@ _HELD = """
     GROUP BY 1, 2, 3, 4, 5, 6
     ORDER BY 1, 4 DESC, 2, 3, 5, 6
 """
+
+
+def held_amounts(resources: str, pods: int, count: int) -> Amounts:
+    """What `count` sessions of a specification take together."""
+    held = {name: value * pods * count for name, value in amounts_of(resources).items()}
+    return {**held, SESSIONS: ONE * count}
 
 
 class Held(NamedTuple):
@@ -42,8 +50,7 @@ class Held(NamedTuple):
     @property
     def taken(self) -> Amounts:
         """What all of them take together."""
-        taken = {name: value * self.leases for name, value in self.ask.whole.items()}
-        return {**taken, SESSIONS: ONE * self.leases}
+        return held_amounts(self.resources, self.pods, self.leases)
 
 
 def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
@@ -56,8 +63,32 @@ def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
     return held
 
 
+# Those that have ended meanwhile are among them: their executor does not know it yet.
+_NAMED = """
+    SELECT s.node, c.resources::text, c.cluster_size, count(*)
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE s.id = ANY(%s::uuid[]) GROUP BY 1, 2, 3
+"""
+
+
+def nodes_said(call: LeaseCall) -> list[dict[str, Any]] | None:
+    """The nodes of a lease call as they are kept; None: as they were said before."""
+    if call.nodes is None:
+        return None
+    nodes = [node.model_dump() for node in call.nodes]
+    if not crowded(nodes):
+        return nodes
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMED, [array(run.session_id for run in call.runs)])
+        rows = cursor.fetchall()
+    return with_others(
+        nodes,
+        [Known(node, Ask(amounts_of(text), pods * n).whole) for node, text, pods, n in rows],
+    )
+
+
 def room_beside(nodes: Sequence[Mapping[str, Any]], held: Sequence[Held]) -> Room:
-    """What is free on nodes beside what is held."""
+    """What is free on nodes beside what is held, by others too."""
     room = Room(nodes, ())
     for each in held:
         for _ in range(each.leases):

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 
-from retry.evidence import Termination
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
 from scheduler.services.allocation import Allocation
@@ -18,8 +16,7 @@ from scheduler.wire import LeasedSession, Run, Stop
 from sessions_app import wakeups
 from sessions_app.bulk import array
 from sessions_app.failpoints import atomic_step
-from sessions_app.locks import LockedSession, database_now
-from sessions_app.services.settle import End, settle_locked
+from sessions_app.locks import database_now
 from sessions_app.services.transitions import Change, Event, sessions_change
 from sessions_app.states import Status
 
@@ -91,45 +88,6 @@ def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, i
     return tokens
 
 
-def sessions_unlease(
-    sessions: Sequence[LockedSession],
-    *,
-    event: str,
-    reason: str,
-    counted: bool,
-    now: datetime,
-    avoid: str = "",
-) -> None:
-    """Send locked sessions that no executor accepted back to their queue.
-
-    A `counted` one that was sent back too often ends as `scheduler_timeout` instead; `avoid`
-    names the executor that refused them. The caller deletes the leases.
-    """
-    limit = int(settings.REPRISE["max_lease_returns"])
-    worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
-    changes = []
-    for session in sessions:
-        if session in worn_out:
-            continue
-        values: dict[str, Any] = {
-            "status": Status.PENDING,
-            "scheduled_at": None,
-            "executor": "",
-            "fencing_token": None,
-            "lease_returns": session.lease_returns + counted,
-        }
-        if avoid and avoid not in session.avoid_executors:
-            values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
-            # It is in another line now; the next round says in which.
-            values["scheduling_key"] = None
-        changes.append(Change(session, values, [Event(event, {"reason": reason})]))
-    sessions_change(changes, now=now)
-    text = f"handed back {limit} times by executors, last: {reason}"
-    end = End(Termination(conditions=("Unschedulable",)), message=text)
-    settle_locked([(session, end) for session in worn_out], now=now)
-    wakeups.work_after_commit()
-
-
 def leases_delete(session_ids: Sequence[UUID]) -> None:
     """Forget the leases of these sessions; there is room again."""
     if session_ids:
@@ -149,7 +107,7 @@ _GRACES = """
 
 
 def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
-    """The runs of a call that must end: cancelled, lost, or not this executor's any more.
+    """The runs of a call that must end: cancelled, preempted, lost, or not its executor's any more.
 
     `held` are the executor's leases.
     """
@@ -159,7 +117,7 @@ def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
     over = [
         lease
         for lease in held
-        if (lease.cancelled or lease.lost_at is not None)
+        if (lease.cancelled or lease.preempted or lease.lost_at is not None)
         and (lease.fencing_token, lease.session_id.int) in known
     ]
     graces = _graces([lease.session_id for lease in over]) if over else {}
@@ -167,7 +125,7 @@ def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
         Stop(
             session_id=lease.session_id,
             fencing_token=lease.fencing_token,
-            reason="cancelled" if lease.cancelled else "unknown",
+            reason=_reason(lease),
             grace_period=graces[lease.session_id],
         )
         for lease in over
@@ -182,6 +140,12 @@ def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
 def lease_keys(leases: Iterable[Run | HeldLease]) -> set[tuple[int, int]]:
     """The token and the session of each lease; an id as its number, which is cheap to hash."""
     return {(lease.fencing_token, lease.session_id.int) for lease in leases}
+
+
+def _reason(lease: HeldLease) -> str:
+    if lease.cancelled:
+        return "cancelled"
+    return "preempted" if lease.preempted else "unknown"
 
 
 def _graces(session_ids: Sequence[UUID]) -> dict[UUID, float]:

@@ -134,10 +134,11 @@ def _limits(text: str) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
+_ASKED = """c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
+        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0"""
 # Of any session of the line: they are alike in all of this.
-_WISHES = """
-    SELECT w.key, c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
-        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0
+_WISHES = f"""
+    SELECT w.key, {_ASKED}
     FROM unnest(%s::bigint[], %s::bigint[]) AS w(queue_id, key)
     CROSS JOIN LATERAL (
         SELECT spec_id, parent_id, avoid_node, avoid_executors, retry_count
@@ -147,7 +148,7 @@ _WISHES = """
     ) s
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
-"""
+"""  # noqa: S608  # the constant above
 _known: dict[int, Wish] = {}
 """By key, which says it all: what was read once holds for ever."""
 
@@ -185,13 +186,12 @@ def _rules(pod_spec: str) -> NodeRules:
     return node_rules(json.loads(pod_spec))
 
 
-_WISH = """
-    SELECT c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
-        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0
+_WISH = f"""
+    SELECT {_ASKED}
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
     WHERE s.id = %s
-"""
+"""  # noqa: S608  # the constant above
 
 
 def wish_of(session_id: UUID) -> Wish | None:

@@ -1,10 +1,8 @@
 """Why a session waits, as the next round would find."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import NamedTuple
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 
@@ -14,6 +12,7 @@ from scheduler.models import Executor
 from scheduler.services.allocation import queue_limit
 from scheduler.services.holdings import leases_held, room_beside
 from scheduler.services.lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
+from scheduler.services.silence import silent_before
 from scheduler.services.standing import amounts_used
 from sessions_app.bulk import array
 from sessions_app.locks import database_now
@@ -59,16 +58,10 @@ def _reason(session: Session) -> tuple[Reason, str]:
     if queue.cordoned:
         return Reason.QUEUE_CORDONED, f"its queue is cordoned: {queue.cordon_reason}"
     wish = wish_of(session.pk)
-    executors = _executors(session.project_id)
-    if not executors or wish is None:
-        return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
-    looks = _looks(executors, wish)
-    able = [look for look in looks if look.never is None]
-    if not able:
-        # A node that is avoided gives way where no other could ever run the session.
-        able = [look for look in looks if look.never and look.never.resource == ANOTHER_NODE]
-        if not able:
-            return Reason.NO_FIT, f"it fits on no executor: {_told(looks, never=True)}"
+    looks = [] if wish is None else _looks(_executors(session.project_id), wish)
+    able = _able([look for look in looks if not look.executor.cordoned])
+    if wish is None or not able:
+        return _nobody(looks)
     limit = queue_limit(queue.resource_limits, amounts_used(queues=[queue.pk]).get(queue.pk, {}))
     if short := limit.exceeded_by(wish.taken):
         left = max(limit.left[short], 0)
@@ -81,6 +74,30 @@ def _reason(session: Session) -> tuple[Reason, str]:
     return Reason.POSITION, "there is room, and other sessions come first"
 
 
+def _able(looks: Sequence[_Look]) -> list[_Look]:
+    """Those that could run it if they were empty."""
+    able = [look for look in looks if look.never is None]
+    # A node that is avoided gives way where no other could ever run the session.
+    return able or [look for look in looks if look.never and look.never.resource == ANOTHER_NODE]
+
+
+def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
+    """Why no open executor could ever run it."""
+    if closed := _able([look for look in looks if look.executor.cordoned]):
+        return Reason.EXECUTOR_CORDONED, f"what could run it is cordoned: {_cordons(closed)}"
+    open_ones = [look for look in looks if not look.executor.cordoned]
+    if not open_ones:
+        return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
+    return Reason.NO_FIT, f"it fits on no executor: {_told(open_ones, never=True)}"
+
+
+def _cordons(looks: Sequence[_Look]) -> str:
+    named = [look.executor for look in looks[:MOST_NAMED]]
+    # One that was closed by an older version has no reason.
+    texts = [": ".join(filter(None, (each.name, each.cordon_reason))) for each in named]
+    return _listed(texts, len(looks))
+
+
 def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[Reason, str]:
     told = _told(willing, never=False)
     if len(willing) < len(able) or wish.node:
@@ -90,10 +107,10 @@ def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[
 
 
 def _executors(project_id: int) -> list[Executor]:
-    stale = database_now() - timedelta(seconds=settings.REPRISE["executor_stale_after"])
+    """Those that live and serve the project, cordoned ones too."""
     serving = Executor.objects.filter(Q(projects=None) | Q(projects=project_id))
-    open_ones = serving.filter(last_seen_at__gte=stale, cordoned=False, max_sessions__gt=0)
-    return list(open_ones.distinct().order_by("name"))
+    alive = serving.filter(last_seen_at__gte=silent_before(database_now()), max_sessions__gt=0)
+    return list(alive.distinct().order_by("name"))
 
 
 def _looks(executors: Sequence[Executor], wish: Wish) -> list[_Look]:
@@ -120,7 +137,11 @@ def _told(looks: Sequence[_Look], *, never: bool) -> str:
                 f"{look.executor.name}: {misfit.resource}, of which it wants "
                 f"{misfit.wanted:f} and {has} {max(misfit.available, 0):f}"
             )
-    more = len(looks) - len(texts)
+    return _listed(texts, len(looks))
+
+
+def _listed(texts: Sequence[str], of: int) -> str:
+    more = of - len(texts)
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
 

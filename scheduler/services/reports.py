@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 APPLIED, DUPLICATE, STALE, BUSY, INVALID = "applied", "duplicate", "stale", "busy", "invalid"
+PROGRESS_EVENT = "session.progress"
 IGNORED_EVENT = "session.report_ignored"
 RUN_SLACK = timedelta(seconds=60)
 """Added to a run's own deadline before it is believed to be over."""
@@ -194,13 +195,17 @@ def _numbered(session: LockedSession, report: Report) -> dict[str, Any]:
 def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     values: dict[str, Any] = {"report_seq": report.seq}
     facts = {"at": report.at, "fencing_token": report.fencing_token}
+    message = report.message[:STATUS_MESSAGE_LENGTH]
     if report.status == session.status:
-        return Change(session, values)
+        if not _is_news(session, report):
+            return Change(session, values)
+        values["status_message"] = message
+        return Change(session, values, [Event(PROGRESS_EVENT, facts)])
     values["status"] = report.status
     if report.node:
         values["node"] = report.node
-    if report.message:
-        values["status_message"] = report.message[:STATUS_MESSAGE_LENGTH]
+    if message:
+        values["status_message"] = message
     if session.accepted_at is None:
         values["accepted_at"] = now
     if report.status is Status.RUNNING:
@@ -208,6 +213,16 @@ def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     if report.status is Status.TERMINATING:
         values["terminating_at"] = now
     return Change(session, values, [Event(EVENT_TYPES[report.status], facts)])
+
+
+def _is_news(session: LockedSession, report: Report) -> bool:
+    """Whether it tells more than it did: another status, or what it is doing or waits for.
+
+    What is being stopped goes on saying why.
+    """
+    if report.status != session.status:
+        return True
+    return bool(report.message) and report.status is not Status.TERMINATING
 
 
 def _end(report: Report) -> End:
@@ -222,10 +237,17 @@ def _end(report: Report) -> End:
         exit_code=0 if succeeded and exit_code is None else exit_code,
         node=said.node or report.node,
     )
+    # A node that is gone has stopped nothing that anybody saw.
+    unfenced = report.termination is not None and report.termination.get("unfenced") is True
     return End(
         termination,
         message=report.message,
-        facts={"at": report.at, "fencing_token": report.fencing_token},
+        confirmed=not unfenced,
+        facts={
+            "at": report.at,
+            "fencing_token": report.fencing_token,
+            **({"unfenced": True} if unfenced else {}),
+        },
         columns={"report_seq": report.seq},
     )
 
@@ -240,7 +262,7 @@ def _remember(batch: _Batch, session: LockedSession, report: Report, outcome: st
         return
     # One copy: a row has many fields.
     values: dict[str, Any] = {}
-    if outcome == STALE or (outcome == APPLIED and report.status != session.status):
+    if outcome == STALE or (outcome == APPLIED and _is_news(session, report)):
         values["event_seq"] = session.event_seq + 1
     if outcome == APPLIED:
         values |= {

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from scheduler.services.executors import executor_check
-from scheduler.services.leases import leases_delete, sessions_unlease
+from scheduler.services.leases import leases_delete
 from scheduler.services.reports import APPLIED, BUSY, INVALID, STALE
 from scheduler.wire import Outcome, Return
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
+from sessions_app.services.unlease import sessions_unlease
+from sessions_app.states import Status
 
 
 def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
-    """Take back leases that were not accepted; one outcome each, in their order."""
+    """Take back leases of which nothing was started; one outcome each, in their order."""
     executor_check(name, incarnation)
     with atomic_step("return"):
         ids = {item.session_id for item in returns}
@@ -21,17 +23,18 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
         existing = set(Session.objects.filter(pk__in=ids).values_list("pk", flat=True))
         outcomes = [_judge(name, item, locked.get(item.session_id), existing) for item in returns]
         now = database_now()
-        done: dict[str, list[LockedSession]] = {}
+        done: dict[tuple[str, bool], list[LockedSession]] = {}
         for item, outcome in zip(returns, outcomes, strict=True):
             session = locked.pop(item.session_id, None)
             if outcome.outcome == APPLIED and session is not None:
-                done.setdefault(item.reason or "no reason given", []).append(session)
-        for reason, sessions in done.items():
+                why = item.reason or "no reason given", not item.own_trouble
+                done.setdefault(why, []).append(session)
+        for (reason, counted), sessions in done.items():
             sessions_unlease(
                 sessions,
                 event="session.lease_returned",
                 reason=f"{name}: {reason}",
-                counted=True,
+                counted=counted,
                 avoid=name,
                 now=now,
             )
@@ -47,7 +50,7 @@ def _judge(name: str, item: Return, session: LockedSession | None, existing: set
         detail = "its row is locked just now" if known else "there is no such session"
     elif item.fencing_token != session.fencing_token or session.executor != name:
         outcome, detail = STALE, "the lease is no longer the session's"
-    elif session.accepted_at is not None:
+    elif session.accepted_at is not None and not _started_nothing(item, session):
         outcome, detail = INVALID, "the session was accepted: report its end instead"
     return Outcome(
         session_id=str(item.session_id),
@@ -55,3 +58,9 @@ def _judge(name: str, item: Return, session: LockedSession | None, existing: set
         outcome=outcome,
         detail=detail,
     )
+
+
+def _started_nothing(item: Return, session: LockedSession) -> bool:
+    """Whether an accepted lease can go back: its executor found only then that it has no place."""
+    waits = session.status is Status.PREPARING and session.cancel_requested_at is None
+    return item.own_trouble and waits

@@ -15,7 +15,7 @@ from scheduler.fairshare import FLOOR, cost, current_priority
 from scheduler.fit import Room
 from scheduler.locks import try_lock
 from scheduler.models import Executor, Pool, QueueUsage
-from scheduler.services.lines import ONE, amounts_of
+from scheduler.services.holdings import held_amounts
 from sessions_app.bulk import array, json_array
 from sessions_app.locks import AdvisoryLock, database_now
 from sessions_app.quotas import SESSIONS
@@ -43,12 +43,6 @@ def amounts_used(
         for queue_id, resources, pods, count in cursor.fetchall():
             parts[queue_id].append(held_amounts(resources, pods, count))
     return {queue_id: total(each) for queue_id, each in parts.items()}
-
-
-def held_amounts(resources: str, pods: int, count: int) -> Amounts:
-    """What `count` sessions of a specification take together."""
-    held = {name: value * pods * count for name, value in amounts_of(resources).items()}
-    return {**held, SESSIONS: ONE * count}
 
 
 def pool_of(executors: Collection[tuple[list[dict[str, Any]], int]]) -> Amounts:

@@ -9,17 +9,18 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from sessions_app.admin.base import OperatorForm, RecordAdmin, add_errors, column, operator
+from sessions_app.admin.base import RecordAdmin, add_errors, column, operator
+from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.policy_list import policies_offered
 from sessions_app.errors import InvalidInput
 from sessions_app.models import Queue, Session
 from sessions_app.services.policy_names import FIELD, policies_require
-from sessions_app.services.queues import limits_check, queue_check, queue_save
+from sessions_app.services.queues import limits_check, queue_save
 
 LIMITS = "resource_limits"
 
 
-class QueueForm(OperatorForm):
+class QueueForm(CordonForm):
     """Checked by the service, so that each door refuses the same."""
 
     retry_policies = forms.CharField(
@@ -77,16 +78,10 @@ class QueueForm(OperatorForm):
             raise forms.ValidationError(error.errors[LIMITS]) from None
         return limits
 
-    def clean(self) -> dict[str, Any] | None:
+    def clean(self) -> dict[str, Any]:
         """Django's hook."""
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        cleaned = super().clean()
         self._check_policies(cleaned)
-        try:
-            queue_check(
-                cordoned=bool(cleaned.get("cordoned")), reason=cleaned.get("cordon_reason") or ""
-            )
-        except InvalidInput as error:
-            add_errors(self, error)
         return cleaned
 
     def _check_policies(self, cleaned: dict[str, Any]) -> None:

@@ -31,24 +31,23 @@ def quota_scope(record: Any) -> ConfigScope:
     return ConfigScope(record) if isinstance(record, Domain) else ConfigScope(project=record)
 
 
+def _count_field(label: str, help_text: str) -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST,
+        label=label,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=help_text,
+    )
+
+
 class QuotaForm(OperatorForm):
     """Limits beside the record's own fields; empty: none."""
 
-    quota_sessions = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=MOST,
-        label="sessions",
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="on executors at once; what is over it waits",
-    )
-    quota_pending_sessions = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=MOST,
-        label="pending sessions",
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="waiting at once; what is over it is refused, retries apart",
+    quota_sessions = _count_field("sessions", "on executors at once; what is over it waits")
+    quota_pending_sessions = _count_field(
+        "pending sessions", "waiting at once; what is over it is refused, retries apart"
     )
     quota_resources = forms.CharField(
         required=False,

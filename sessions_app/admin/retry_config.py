@@ -301,7 +301,8 @@ class RetrySettingsAdmin(ScopeAdmin):
         # The confirmation is good for the move that it was shown for.
         move = f"{now.value} to {wanted.value}"
         if wanted is not now and request.POST.get("confirmed") != move:
-            waiting = retries_waiting(project=scope.project, domain=scope.domain)
+            projects = [scope.project.pk] if scope.project else None
+            waiting = retries_waiting(projects=projects, domain=scope.domain)
             context |= {
                 "wanted": wanted.value,
                 "move": move,

@@ -1,4 +1,4 @@
-"""Sessions: to look at, to cancel and to retry."""
+"""Sessions: to look at, to cancel, to preempt and to retry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ from sessions_app.selectors import chain_attempts, session_events, session_get
 from sessions_app.services.cancel import chains_cancel
 from sessions_app.services.logs import log_tail
 from sessions_app.services.manual_retry import Granted, sessions_retry, sessions_retry_paced
+from sessions_app.services.preempt import sessions_preempt
 from sessions_app.states import Phase, Status
 
 MOST = 500
@@ -80,6 +81,14 @@ def _cancel(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
     ]
 
 
+def _preempt(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
+    refusals = sessions_preempt(list(roots), by=by)
+    return [
+        Outcome(session_id, refusal is None, refusal.detail if refusal else "it is preempted")
+        for session_id, refusal in refusals.items()
+    ]
+
+
 def _retry(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
     # One alone goes at once, as everywhere.
     retry = sessions_retry_paced if len(roots) > 1 else sessions_retry
@@ -103,6 +112,13 @@ ACTS = {
             "Cancel the chains",
             "What waits ends at once, what runs is stopped by its executor, and no retry follows.",
             _cancel,
+        ),
+        Act(
+            "preempt",
+            "Preempt",
+            "Their executors stop them; what comes next is decided as after any preemption. What "
+            "is not a batch session, or has no retry left, ends for good.",
+            _preempt,
         ),
         Act(
             "retry",
@@ -152,7 +168,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     search_fields = ("pk",)
     search_help_text = "the beginning of an id, or of a chain's name"
     list_before_template = "admin/sessions_note.html"
-    actions: Any = ("cancel_chains", "retry_sessions")
+    actions: Any = ("cancel_chains", "preempt_sessions", "retry_sessions")
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
         """Ids by their order, names of chains by the index over their roots."""
@@ -183,7 +199,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         act = ACTS.get(request.POST.get("do", ""))
         back = HttpResponseRedirect(change_url("session", session_id))
         if request.method != "POST" or act is None:
-            messages.error(request, "A session can be cancelled or retried.")
+            messages.error(request, "A session can be cancelled, preempted or retried.")
             return back
         try:
             found = session_get(actor_of(request), session_id)
@@ -201,6 +217,11 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     def cancel_chains(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
         """Of the chosen sessions."""
         return self._bulk(request, rows, "cancel")
+
+    @admin.action(description="Preempt", permissions=["view"])
+    def preempt_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        """The chosen sessions, if they run."""
+        return self._bulk(request, rows, "preempt")
 
     @admin.action(description="Retry now", permissions=["view"])
     def retry_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
@@ -278,6 +299,7 @@ def _page(found: Session) -> dict[str, Any]:
         "log": log_tail(found.pk, LOG_LINES),
         "log_lines": LOG_LINES,
         "cancellable": not over and found.root.cancel_requested_at is None,
+        "preemptible": found.phase == Phase.LIVE and found.status != Status.TERMINATING,
         "retryable": failed,
         "status_label": STATUS_LABELS[found.status],
     }
@@ -288,5 +310,6 @@ def _attempt(attempt: Session) -> dict[str, Any]:
     return {
         **attempt_json(attempt),
         "label": STATUS_LABELS[attempt.status],
+        "preemption": attempt.preemption,
         "delay": decision.delay if decision and decision.action == "retry" else None,
     }

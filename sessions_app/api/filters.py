@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     WithJsonSchema,
 )
+from rest_framework.request import Request
 
 from retry.causes import RetryCause
 from sessions_app.cursors import START, Cursor, parse_cursor
@@ -50,6 +51,15 @@ def _written_out(value: object) -> object:
 
 Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 """A bare number, which pydantic would take for seconds since 1970, is none."""
+
+
+class PageQuery(BaseModel):
+    """Which page of a list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
 class SessionConditions(BaseModel):
@@ -158,6 +168,15 @@ class EventFilter(BaseModel):
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
 
 
+def events_wanted(model: type[Model], request: Request) -> Model:
+    """The query of a list of events, which goes on after `Last-Event-ID` if nothing else is said.
+
+    The query wins: a client that follows `next` may go on sending its header.
+    """
+    seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
+    return model.model_validate(seen | request.query_params.dict())
+
+
 def _cursor(value: object) -> object:
     return parse_cursor(value) if isinstance(value, str) else value
 
@@ -173,15 +192,12 @@ class JobSetEventFilter(BaseModel):
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
 
 
-class JobSetFilter(BaseModel):
+class JobSetFilter(PageQuery):
     """The query parameters of `GET /job-sets/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
     """`domain/name`."""
     cursor: Annotated[str, Field(max_length=1000)] | None = None
-    page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
 class LogQuery(BaseModel):

@@ -59,6 +59,7 @@ def session_json(session: Session) -> dict[str, Any]:
         "scheduling_timeout": spec.scheduling_timeout,
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
+        "preempt_requested_at": session.preempt_requested_at,
         "pending_reason": None if why is None else why.message,
         "why_pending": None if why is None else {"reason": why.reason, "ahead": why.ahead},
     }

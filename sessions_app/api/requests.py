@@ -4,6 +4,7 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
+from django.conf import settings
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -16,12 +17,15 @@ from pydantic import (
     field_validator,
 )
 
+from podspec.mounts import read_mount
+from podspec.specification import problem
 from retry.policy import InlinePolicy
 from retry.quantity import parse_resource
 from retry.rules import MAX_POLICIES
 from sessions_app.services.submit import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
+MAX_REASON = 256
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -88,6 +92,17 @@ def _resources(value: object) -> object:
     return value
 
 
+def _mount(value: object) -> object:
+    read_mount(value)
+    return value
+
+
+def _pod_spec(value: dict[str, Any]) -> dict[str, Any]:
+    if wrong := problem(value, settings.POD_FIELDS_REFUSED):
+        raise ValueError(wrong)
+    return value
+
+
 GracePeriod = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_seconds)]
 PositiveSeconds = Annotated[
     float, Field(gt=0, le=MAX_SECONDS), BeforeValidator(_positive), BeforeValidator(_seconds)
@@ -98,6 +113,7 @@ Resources = Annotated[
     Amounts | dict[Literal["requests", "limits"], Amounts], BeforeValidator(_resources)
 ]
 Label = Annotated[StrictStr, Field(max_length=63), AfterValidator(_label)]
+Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
 Variable = Annotated[StrictStr, Field(max_length=256), AfterValidator(_variable)]
 
 
@@ -116,12 +132,12 @@ class SessionCreate(BaseModel):
         Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
     ] = "batch"
     image: Annotated[StrictStr, Field(max_length=512)] = ""
-    pod_spec: dict[str, Any] | None = None
+    pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
     command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
     """Behind `image` and `pod_spec`, either of which can do without it."""
     environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
     resources: Resources = {}
-    mounts: Annotated[list[dict[str, Any]], Field(max_length=256)] = []
+    mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
     labels: Annotated[
         dict[Annotated[StrictStr, Field(min_length=1, max_length=317)], StrictStr],
@@ -193,6 +209,23 @@ class SessionCreate(BaseModel):
                 }
             ),
         )
+
+
+class SessionPreempt(BaseModel):
+    """The body of `POST /sessions/{id}/preempt/`, which may be empty."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
+    """Told to whoever looks at the session."""
+
+
+class CordonBody(BaseModel):
+    """Why it is closed, for whoever wonders what the sessions wait for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reason: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REASON)]
 
 
 class SessionRetry(BaseModel):

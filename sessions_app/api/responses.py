@@ -90,6 +90,7 @@ class Session(SessionSummary):
     scheduling_timeout: float | None
     termination_grace_period: float
     cancel_requested_at: datetime | None
+    preempt_requested_at: datetime | None
     pending_reason: str | None
     why_pending: WhyPending | None
     """Both of a session that has waited for some seconds, or waits for a quota."""

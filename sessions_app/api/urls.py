@@ -40,6 +40,7 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/logs/", sessions.LogsView.as_view()),
     path("sessions/<uuid:session_id>/retry-decision/", sessions.RetryDecisionView.as_view()),
     path("sessions/<uuid:session_id>/cancel/", sessions.CancelView.as_view()),
+    path("sessions/<uuid:session_id>/preempt/", sessions.PreemptView.as_view()),
     path("sessions/<uuid:session_id>/retry/", sessions.RetryView.as_view()),
     path("job-sets/", job_sets.JobSetsView.as_view()),
     path("job-sets/<str:name>/events/", job_sets.JobSetEventsView.as_view()),

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from sessions_app.authorization import Action, Actor
+from sessions_app.errors import InvalidInput
 
 
 class LengthRequired(APIException):
@@ -52,6 +53,12 @@ class RestView(APIView):
         actor: Any = self.request.user
         assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
         return actor
+
+
+def require_no_body(request: Request) -> None:
+    """Raise `InvalidInput` if something was sent to a call that takes nothing."""
+    if sent := body_of(request):
+        raise InvalidInput({name: ["is not a known field"] for name in sent})
 
 
 def body_of(request: Request) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from retry.causes import RetryCause
 from sessions_app.models.queues import Queue
 from sessions_app.models.tenants import Project
 from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
@@ -111,6 +112,8 @@ class Session(models.Model):
     )
     cancel_requested_at = models.DateTimeField(null=True)
     """On a root: the whole chain was cancelled."""
+    preempt_requested_at = models.DateTimeField(null=True)
+    """An operator asked for the end of this run; its executor is told to stop it."""
 
     not_before = models.DateTimeField(null=True)
     """Not used any more; servers of the version before write it."""
@@ -222,6 +225,13 @@ class Session(models.Model):
     def status_value(self) -> Status:
         """The status as the enumeration of the transition table."""
         return Status(self.status)
+
+    @property
+    def preemption(self) -> str:
+        """Who preempted it and why; empty where nobody did, or the run ended by itself first."""
+        asked = self.preempt_requested_at is not None
+        ending = self.status == Status.TERMINATING or self.retry_cause == RetryCause.PREEMPTED
+        return self.status_message if asked and ending else ""
 
     @property
     def age(self) -> float:

@@ -26,7 +26,6 @@ from sessions_app.services.transitions import (
     Change,
     Event,
     EventRow,
-    events_append,
     fact,
     sessions_change,
 )
@@ -208,14 +207,11 @@ def _tell(pairs: _Pairs, now: datetime) -> None:
         )
         for retry, child in pairs
     ]
-    sessions_change(changes, now=now)
-    events_append(
-        [
-            EventRow(child, 1, "session.submitted", submitted_facts(child.counters, retry))
-            for retry, child in pairs
-        ],
-        now=now,
-    )
+    submitted = [
+        EventRow(child, 1, "session.submitted", submitted_facts(child.counters, retry))
+        for retry, child in pairs
+    ]
+    sessions_change(changes, now=now, beside=submitted)
 
 
 def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:

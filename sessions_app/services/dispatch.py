@@ -16,6 +16,7 @@ from sessions_app.locks import (
     claim_resumable,
     database_now,
     lock_sessions,
+    lock_sessions_of,
 )
 from sessions_app.retry_scopes import RetryScope, pace_of, retry_scopes
 from sessions_app.services.children import Retry, children_create
@@ -54,11 +55,12 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
 
 
 def _dispatch(limit: int) -> DispatchResult:
-    now = database_now()
-    claimed = claim_due(now, limit)
-    if not claimed:
+    found = claim_due(limit)
+    if not found:
         return DispatchResult(0, 0, 0)
-    sessions = lock_sessions(claimed)
+    now = found[0].now
+    claimed = [each.session_id for each in found]
+    sessions = lock_sessions_of([each.root_id for each in found], claimed)
     decisions = lock_decisions(claimed)
     scopes = retry_scopes({session.project_id for session in sessions})
     due = [session for session in sessions if _is_due(decisions[session.id], now)]

@@ -12,13 +12,7 @@ from sessions_app.locks import database_now
 from sessions_app.models import Queue, Session
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.policy_names import FIELD, policies_require
-from sessions_app.services.records import record_delete, record_save
-
-
-def queue_check(*, cordoned: bool, reason: str) -> None:
-    """Raise `InvalidInput` if a queue is cordoned without a reason."""
-    if cordoned and not reason.strip():
-        raise InvalidInput({"cordon_reason": ["Say why the queue is cordoned."]})
+from sessions_app.services.records import cordon_check, record_delete, record_save
 
 
 def limits_check(limits: Mapping[str, Any]) -> None:
@@ -38,7 +32,7 @@ def queue_save(queue: Queue, *, by: str, fields: Collection[str] | None = None) 
     Raises `InvalidInput` if it is cordoned without a reason, has limits that are none, or names
     policies that its sessions cannot have; `Conflict` if the project has another queue of its name.
     """
-    queue_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
+    cordon_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
     limits_check(queue.resource_limits)
     try:
         with transaction.atomic():

@@ -160,10 +160,11 @@ def _recount(found: Mapping[str, Counter], project_id: int | None, domain_id: in
     inside = Project.objects.filter(domain=domain_id) if domain_id else None
     projects = [project_id] if inside is None else inside.values_list("pk", flat=True)
     counted = usage_counted([each for each in projects if each is not None], list(found))
+    # What has no limit yet is counted by whoever sets it.
     wrong = [
         (each.id, each.limit, counted[each.name])
         for each in found.values()
-        if each.used != counted[each.name]
+        if each.limit is not None and each.used != counted[each.name]
     ]
     if wrong:
         with connection.cursor() as cursor:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import models, transaction
 
+from sessions_app.errors import InvalidInput
 from sessions_app.locks import database_now
 from sessions_app.services.audit import AuditRow, audit_append
 
@@ -24,12 +25,13 @@ def record_save(
     by: str,
     fields: Collection[str] | None = None,
     many: Mapping[str, Iterable[models.Model]] | None = None,
+    verb: str = "change",
 ) -> None:
     """Save a record, and for its many-to-many fields in `many` the members.
 
     Of a record that is there only `fields` are written, if given: the others may be somebody
-    else's, such as an executor's heartbeat. Audits what was there before and after; saving what is
-    there already leaves no entry.
+    else's, such as an executor's heartbeat. Audits what was there before and after, a change as
+    `verb`; saving what is there already leaves no entry.
     """
     many = many or {}
     with transaction.atomic():
@@ -45,7 +47,7 @@ def record_save(
         if stored and _hidden(saved) != hidden:
             after["password"] = "changed"  # noqa: S105  # says that it did, not to what
         if before != after:
-            _audit(record, "change" if stored else "create", before, after, by)
+            _audit(record, verb if stored else "create", before, after, by)
 
 
 def record_delete(record: models.Model, *, by: str) -> None:
@@ -55,6 +57,12 @@ def record_delete(record: models.Model, *, by: str) -> None:
         if stored is not None:
             _audit(record, "delete", record_facts(stored), {}, by)
             stored.delete()
+
+
+def cordon_check(*, cordoned: bool, reason: str) -> None:
+    """Raise `InvalidInput` if what is closed to new work does not say why."""
+    if cordoned and not reason.strip():
+        raise InvalidInput({"cordon_reason": ["Say why it is cordoned."]})
 
 
 def record_type(kind: type[models.Model]) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retry.causes import classify
+from retry.causes import RetryCause, classify
 from retry.decide import Decision
 from retry.evidence import Termination, exit_code_of
 from sessions_app import wakeups
@@ -85,6 +85,10 @@ def _whole(session: LockedSession, end: End) -> End:
     if session.cancel_requested_at:
         # Whoever cancels a chain wants it over: a success or a lost run counts as cancelled, too.
         termination = replace(termination, status="cancelled")
+    elif session.preempt_requested_at and termination.lease_expired:
+        # It was on its way out, and nobody saw it end otherwise.
+        conditions = (*termination.conditions, "Preempted")
+        termination = replace(termination, conditions=conditions)
     if session.node and not termination.node:
         termination = replace(termination, node=session.node)
     return end if termination is end.termination else replace(end, termination=termination)
@@ -112,6 +116,9 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     values["retry_state"] = decision.retry_state
     values["retry_cause"] = decision.cause.value
     values["failure_category"] = decision.failure_category
+    if session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
+        # Who asked for it, and why, stands there; the executor knows only that somebody did.
+        del values["status_message"]
     facts["decision"] = decision_fact(decision)
     retry_event = _RETRY_EVENTS.get(RetryState(decision.retry_state))
     if retry_event:

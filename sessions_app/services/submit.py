@@ -278,6 +278,29 @@ _INSERT = f"""
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
 
+def _columns(roots: Sequence[_Root]) -> list[str]:
+    """The arrays that `_INSERT` makes rows of."""
+    told = [root.placed.submission for root in roots]
+    return [
+        array(root.id for root in roots),
+        array(root.spec_id for root in roots),
+        array(root.project_id for root in roots),
+        array(root.placed.queue.pk for root in roots),
+        array(root.placed.owner_id for root in roots),
+        array(submission.name for submission in told),
+        array(submission.job_set for submission in told),
+        array(root.creation_id for root in roots),
+        array(submission.session_type for submission in told),
+        array(submission.priority for submission in told),
+        array(root.policy.max_retries for root in roots),
+        array(root.policy_text for root in roots),
+        json_array(root.policies for root in roots),
+        json_array(submission.spec["resources"] for submission in told),
+        json_array(submission.spec["pod_spec"] for submission in told),
+        array(submission.spec["cluster_size"] for submission in told),
+    ]
+
+
 def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[UUID]:
     """Insert those whose `creation_id` is new, with their specification and first event.
 
@@ -285,30 +308,8 @@ def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[
     """
     if not roots:
         return set()
-    told = [root.placed.submission for root in roots]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT,
-            [
-                *(now, now),
-                array(root.id for root in roots),
-                array(root.spec_id for root in roots),
-                array(root.project_id for root in roots),
-                array(root.placed.queue.pk for root in roots),
-                array(root.placed.owner_id for root in roots),
-                array(submission.name for submission in told),
-                array(submission.job_set for submission in told),
-                array(root.creation_id for root in roots),
-                array(submission.session_type for submission in told),
-                array(submission.priority for submission in told),
-                array(root.policy.max_retries for root in roots),
-                array(root.policy_text for root in roots),
-                json_array(root.policies for root in roots),
-                json_array(submission.spec["resources"] for submission in told),
-                json_array(submission.spec["pod_spec"] for submission in told),
-                array(submission.spec["cluster_size"] for submission in told),
-            ],
-        )
+        cursor.execute(_INSERT, [now, now, *_columns(roots)])
         created = {row[0] for row in cursor.fetchall()}
     new = [root for root in roots if root.id in created]
     _insert_specs(new)

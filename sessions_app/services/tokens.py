@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
@@ -86,8 +87,26 @@ def token_revoke(*, prefix: str, by: str) -> ApiToken:
     found = list(ApiToken.objects.select_related("user").filter(prefix=prefix)[:2])
     if len(found) != 1:
         raise NotFound(f"{'several tokens begin' if found else 'no token begins'} with {prefix}")
-    token = found[0]
-    data = {"name": token.name, "bearer": _bearer(token)}
-    audit_append([AuditRow(by, "token.revoke", "token", prefix, data=data)], now=database_now())
-    token.delete()
-    return token
+    _revoke(found, by)
+    return found[0]
+
+
+@transaction.atomic
+def executor_tokens_revoke(executor_name: str, *, by: str) -> None:
+    """Forget all tokens of an executor, at once."""
+    _revoke(list(ApiToken.objects.filter(executor_name=executor_name)), by)
+
+
+def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
+    entries = [
+        AuditRow(
+            by,
+            "token.revoke",
+            "token",
+            token.prefix,
+            data={"name": token.name, "bearer": _bearer(token)},
+        )
+        for token in tokens
+    ]
+    audit_append(entries, now=database_now())
+    ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()

@@ -38,6 +38,7 @@ _TYPES = {
     "retry_state": "text",
     "tip": "boolean",
     "cancel_requested_at": "timestamptz",
+    "preempt_requested_at": "timestamptz",
     "scheduling_key": "bigint",
     "avoid_executors": "jsonb",
     "lease_returns": "smallint",
@@ -105,11 +106,16 @@ class EventRow:
 
 
 def sessions_change(
-    changes: Sequence[Change], *, now: datetime, within_quotas: bool = False
+    changes: Sequence[Change],
+    *,
+    now: datetime,
+    within_quotas: bool = False,
+    beside: Sequence[EventRow] = (),
 ) -> None:
     """Apply changes to sessions that the caller has locked, in its transaction.
 
-    The counters of their projects follow; with `within_quotas` no further than the limits go.
+    Events `beside` theirs, of sessions that it has just made, are written with them. The counters
+    of their projects follow; with `within_quotas` no further than the limits go.
     Raises `TransitionNotAllowed` before anything is written if the table forbids one of them.
     """
     groups: dict[tuple[str, ...], list[tuple[UUID, dict[str, Any]]]] = defaultdict(list)
@@ -123,7 +129,7 @@ def sessions_change(
             groups[tuple(sorted(values))].append((change.session.id, values))
     for columns, members in groups.items():
         _update(columns, members)
-    events_append(rows, now=now)
+    events_append([*rows, *beside], now=now)
     usage_note(_moves(changes, within_quotas))
 
 

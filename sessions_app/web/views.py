@@ -163,7 +163,12 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
     return {
         "session": session_json(found),
         "attempts": [
-            {**attempt_json(attempt), "granted": granted.get(attempt.pk)} for attempt in chain
+            {
+                **attempt_json(attempt),
+                "granted": granted.get(attempt.pk),
+                "preemption": attempt.preemption,
+            }
+            for attempt in chain
         ],
         "granted": granted.get(found.pk),
         "due_at": last.due_at if last and tip.retry_state in WAITING_RETRY else None,

@@ -149,6 +149,20 @@ def _cancel(lives: Lives) -> Story:
     assert lives.server.client.session(last.id).retry_state.state == "cancelled"
 
 
+def _preempt(lives: Lives) -> Story:
+    """Whoever got no answer asks again; the attempt after the one that was preempted succeeds."""
+    script = f"{lives.flaky().rstrip()} || exec sleep 300"
+    session = submit(lives.server.client, script, policy=POLICY)
+    reached(lives.server.client, session, "RUNNING")
+    yield
+    with suppress(RepriseError):
+        lives.server.client.preempt(session)
+    yield
+    with suppress(RepriseError):  # refused if it was lost with the server
+        lives.server.client.preempt(session)
+    assert ended(lives.server.client, session)[-1].status == "TERMINATED"
+
+
 def _manual_retry(lives: Lives) -> Story:
     session = submit(lives.server.client, lives.flaky())
     ended(lives.server.client, session)
@@ -221,6 +235,27 @@ def _expired_beside(lives: Lives, name: str) -> None:
     assert "session.lease_expired" in [event.type for event in client.events(session)]
 
 
+def _drained_beside(lives: Lives, name: str) -> None:
+    """Whoever drains is killed, before anything is kept or before a run is asked to stop; then the
+    server's own sweep goes on."""
+    client = lives.server.client
+    script = f"{lives.flaky().rstrip()} || exec sleep 300"
+    session = submit(client, script, policy=POLICY)
+    reached(client, session, "RUNNING")
+    drain = """
+        from scheduler.services.drain import executor_drain
+        executor_drain("local", by="root", reason="new kernel")
+    """
+    _run_beside(lives, drain, failpoint=name)
+    if name == "drain.before_commit":
+        assert not client.executor("local").cordoned
+        _run_beside(lives, drain)
+    until(lambda: client.session(session).final, "it was stopped")
+    client.executor_uncordon("local")
+    first, second = ended(client, session)
+    assert (first.cause, second.status, lives.ran(second)) == ("preempted", "TERMINATED", 1)
+
+
 def _archived_beside(lives: Lives, name: str) -> None:
     """A chain that ended long ago, as this is told; its events go in the same way."""
     client = lives.server.client
@@ -276,6 +311,7 @@ def _run_beside(lives: Lives, code: str, *, failpoint: str | None = None) -> Non
 
 STORIES: dict[str, Callable[[Lives], Story]] = {
     "cancel": _cancel,
+    "preempt": _preempt,
     "manual_retry": _manual_retry,
     "resume": _held,
     "return": _refused,
@@ -283,6 +319,7 @@ STORIES: dict[str, Callable[[Lives], Story]] = {
 BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "settle": _settled_beside,
     "expire": _expired_beside,
+    "drain": _drained_beside,
     "archive": _archived_beside,
     "forget": _archived_beside,
 }

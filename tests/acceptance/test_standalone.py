@@ -236,6 +236,6 @@ def test_a_killed_agent_is_started_again(tmp_path: Path) -> None:
             before = until(server.agent_pid, "an agent runs")
             os.kill(before, signal.SIGKILL)
             until(lambda old=before: server.agent_pid() not in {None, old}, "a new one")  # type: ignore[misc]
-            assert "executor ended with code -9" in server.program.said[1]
+            assert "the executor local ended with code -9" in server.program.said[1]
             session = submit(server.client, "true")
             assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]

@@ -71,6 +71,8 @@ class Injector:
             "beat killed": lambda _f, _r: plant.beat.kill(),
             "executor killed": lambda f, _: plant.executors[f.target].kill(),
             "executor killed, clock off by 5 min": self._skew,
+            "executor's clock set by 5 min": self._set_clock,
+            "executor started twice": self._start_twice,
             "executor cut off": lambda f, r: plant.links[f.target].cut(silently=r.random() < 0.5),
             "executor frozen": lambda f, _: plant.executors[f.target].freeze(),
             "broker stopped": lambda _, r: (
@@ -90,6 +92,8 @@ class Injector:
             "beat killed": lambda _: plant.beat.start(),
             "executor killed": lambda f: plant.executors[f.target].start(),
             "executor killed, clock off by 5 min": lambda f: plant.executors[f.target].start(),
+            "executor's clock set by 5 min": lambda f: plant.clocks[f.target].set(),
+            "executor started twice": self._start_once,
             "executor cut off": lambda f: plant.links[f.target].mend(),
             "executor frozen": lambda f: plant.executors[f.target].thaw(),
             "broker stopped": lambda _: plant.broker.start(),
@@ -117,7 +121,23 @@ class Injector:
 
     def _skew(self, fault: Fault, random: Random) -> None:
         self._plant.executors[fault.target].kill()
-        self._plant.set_clock(fault.target, random.choice((-CLOCK_OFF, CLOCK_OFF)))
+        self._set_clock(fault, random)
+
+    def _set_clock(self, fault: Fault, random: Random) -> None:
+        self._plant.clocks[fault.target].set(wall=random.choice((-CLOCK_OFF, CLOCK_OFF)))
+
+    def _start_twice(self, fault: Fault, random: Random) -> None:
+        """The first one may be where it cannot hear of it."""
+        if random.random() < 0.5:
+            self._plant.links[fault.target].cut(silently=random.random() < 0.5)
+        self._plant.twins[fault.target].kill()
+        self._plant.twins[fault.target].start()
+
+    def _start_once(self, fault: Fault) -> None:
+        """The first one comes back, and takes over in turn."""
+        self._plant.links[fault.target].mend()
+        self._plant.executors[fault.target].kill()
+        self._plant.executors[fault.target].start()
 
     def _stop(self) -> None:
         self._plant.broker.stop()

@@ -14,7 +14,7 @@ from tests.faults.load import JOB_SET
 
 class Attempt(NamedTuple):
     """A session as the server has it; `unfenced`: settled although it might have run on; `paced`:
-    a storm limit made its retry wait."""
+    a storm limit made its retry wait; `lost`: its executor was silent for too long."""
 
     id: str
     root: str
@@ -26,6 +26,7 @@ class Attempt(NamedTuple):
     unfenced: bool
     log_size: int
     paced: bool = False
+    lost: bool = False
 
 
 @dataclass
@@ -57,7 +58,10 @@ _ATTEMPTS = """
             WHERE e.session_id = s.id AND e.data->>'unfenced' = 'true'),
         coalesce((SELECT sum(length(c.data)) FROM sessions_app_logchunk c
             WHERE c.session_id = s.id), 0)::int,
-        coalesce(d.paced, false)
+        coalesce(d.paced, false),
+        EXISTS (SELECT FROM sessions_app_sessionevent e
+            WHERE e.session_id = s.id AND e.type = 'session.terminating'
+                AND e.data->>'reason' = 'lost')
     FROM sessions_app_session s LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
 """
 
@@ -68,7 +72,8 @@ def attempts_of(connection: "psycopg.Connection[Any]") -> list[Attempt]:
 
 
 def truth_of(logs: Mapping[str, Path], deaths: Mapping[str, Sequence[float]]) -> Truth:
-    """What the executors wrote down; a run without an end ended when its agent died next."""
+    """What the executors wrote down; a run without an end ended when its agent died next, or when
+    it was last alive, if it is one that says so itself."""
     truth = Truth()
     for name, path in logs.items():
         open_runs: dict[tuple[str, int], Run] = {}
@@ -79,6 +84,8 @@ def truth_of(logs: Mapping[str, Path], deaths: Mapping[str, Sequence[float]]) ->
                     run = Run(session, token, root, at, end)
                     open_runs[session, token] = run
                     truth.runs.append(run)
+                case ["alive", session, token, at]:
+                    open_runs[session, token].ended = at
                 case ["ended", session, token, status, exit_code, at]:
                     run = open_runs[session, token]
                     run.ended, run.status, run.exit_code = at, status, exit_code

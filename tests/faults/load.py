@@ -1,4 +1,4 @@
-"""The load: people who submit, cancel and retry, and never get everything across."""
+"""The load: people who submit, cancel, retry and preempt, and never get everything across."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ from tests.faults.plant import Plant
 JOB_SET = "faults"
 EVERY = 0.5
 """Seconds between two submissions in bulk."""
-CANCELLED, RETRIED = 0.2, 0.1
+CANCELLED, RETRIED, PREEMPTED = 0.2, 0.1, 0.15
 BULK = 4
 """So many newest sessions are cancelled, or retried, in one call."""
 BULK_EVERY = 4
@@ -23,7 +23,8 @@ CANCELLED_IN_BULK: list[dict[str, str]] = [{"status": "PENDING"}, {"retry_state"
 RETRIED_IN_BULK: list[dict[str, str]] = [{"status": "ERROR"}, {"status": "CANCELLED"}]
 IN_VAIN = "calls in vain"
 RECENT = 100
-"""Of so many last submissions one is cancelled or retried: older ones have mostly ended."""
+"""Of so many last submissions one is cancelled, retried or preempted: older ones have mostly
+ended."""
 POLICY = {
     "max_retries": 6,
     "max_preemption_retries": 60,
@@ -72,7 +73,7 @@ def _course(random: Random) -> dict[str, Any] | None:
 
 
 class Load(threading.Thread):
-    """Submits `rate` sessions a second until `finish`, and cancels and retries a few chains.
+    """Submits `rate` sessions a second until `finish`, and cancels, retries and preempts a few.
 
     `acknowledged` are the ids that the server gave, by creation id; a submission that got no answer
     after some tries is given up and may have happened or not. `promised` are the ids of the next
@@ -147,6 +148,9 @@ class Load(threading.Thread):
                 client.cancel(session)
             elif drawn < CANCELLED + RETRIED:
                 self.promised.append(client.retry(client.attempts(session)[-1].id).id)
+            elif drawn < CANCELLED + RETRIED + PREEMPTED:
+                client.preempt(client.attempts(session)[-1].id, reason="faults")
+                self.outcomes["preempted"] += 1
         except RepriseError:
             # Most often a chain that cannot be retried just now, which is no failure.
             self.outcomes[IN_VAIN] += 1

@@ -20,6 +20,8 @@ KINDS = {
     "beat killed": Kind("beat", 1, 0.2, 5),
     "executor killed": Kind("executor", 2, 0.2, 4),
     "executor killed, clock off by 5 min": Kind("executor", 2, 0.2, 2),
+    "executor's clock set by 5 min": Kind("executor", 2, 1, 4),
+    "executor started twice": Kind("executor", 2, 2, 6),
     "executor cut off": Kind("executor", 2, 2, 20),
     "executor frozen": Kind("executor", 2, 2, 20),
     "broker stopped": Kind("broker", 1, 1, 6),

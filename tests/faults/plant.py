@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,16 +16,19 @@ from typing import Any, Self
 import psycopg
 from reprise_client import Client, RepriseError
 
+from executor.agent import EXIT_TAKEN_OVER
 from executor.clock import boottime
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.watchdog import EXIT_CODE as HUNG
 from tests.acceptance.broker import PrivateNode
 from tests.acceptance.running import ROOT, clean_environ, processes_of, until
+from tests.clock import SkewedClock
 from tests.faults import poison
 from tests.faults.proxy import Proxy
 
 STOP_SECONDS = 60.0
 EXECUTORS = ("faults-0", "faults-1")
+TWIN = "-twin"
 LEASE_TTL, LEASE_GRACE = 5.0, 3.0
 TIMES = {
     "REPRISE_LEASE_TTL": f"{LEASE_TTL:g}",
@@ -62,13 +65,19 @@ directory = Path(sys.argv[1])
 project = credentials.ensure_tenants()
 credentials.ensure_credentials(directory, sys.argv[2], project)
 for name in sys.argv[3:]:
-    call_command("create_executor", name, token_file=directory / f"{name}.token")
+    name, _, projects = name.partition("@")
+    options = {"project": projects.split(",") if projects else []}
+    for project in options["project"]:
+        call_command("create_project", project)
+    call_command("create_executor", name, token_file=directory / f"{name}.token", **options)
 sys.stdin.read()
 call_command("declare_queues")
 """
 """Once its input ends, the broker is there."""
 # As an operator may: sweeps every few seconds, so that a run ends soon after its last fault.
 HURRY = "UPDATE django_celery_beat_intervalschedule SET every = 3 WHERE every <= 60"
+# The other one's runs are soon given up; this one's end as they did, if it comes back in time.
+PATIENT = "UPDATE scheduler_executor SET unconfirmed_after = 30 WHERE name = 'faults-1'"
 
 CELERYS_END = "ValueError: file descriptor is None"
 """Its prefork worker may hang or say this when a process of it dies just as connections break; then
@@ -114,6 +123,10 @@ class Part:
         self._process.wait()
         self.deaths.append(boottime())
 
+    def ended(self) -> int | None:
+        """Its status, if it has ended."""
+        return None if self._process is None else self._process.poll()
+
     def freeze(self) -> None:
         self._signal_group(signal.SIGSTOP)
 
@@ -121,10 +134,13 @@ class Part:
         self._signal_group(signal.SIGCONT)
 
     def look(self) -> None:
-        """Start it again if it has ended although nobody did anything to it."""
+        """Start it again if it has ended although nobody did anything to it, nor took it over."""
         if not self.wanted or self._process is None or self._process.poll() is None:
             return
         self.deaths.append(boottime())
+        if self._process.returncode == EXIT_TAKEN_OVER:
+            self.wanted = False
+            return
         text = self._log.read_text(errors="replace")[-2000:]
         if self._process.returncode == HUNG or CELERYS_END in text:
             self.start()
@@ -160,7 +176,15 @@ class Part:
 
 
 class Plant:
-    """All parts; to be used as a context manager, from one thread (PostgreSQL dies with it)."""
+    """All parts; to be used as a context manager, from one thread (PostgreSQL dies with it).
+
+    `names` are its executors, each with the projects that it serves if not all of them:
+    NAME[@DOMAIN/NAME[,DOMAIN/NAME ...]]. `size` is how many web servers and workers there are.
+    """
+
+    names: Sequence[str] = EXECUTORS
+    times: Mapping[str, str] = TIMES
+    size = 2
 
     def __init__(self, directory: Path, seed: int):
         self.directory = directory
@@ -168,7 +192,6 @@ class Plant:
         self._random = Random(seed)
         self.postgres = EmbeddedPostgres(directory)
         self.broker = PrivateNode(directory / "rabbitmq")
-        self.run_logs = {name: directory / f"{name}.runs" for name in EXECUTORS}
         self._proxies: list[Proxy] = []
         self._postgres_wanted = True
 
@@ -194,7 +217,8 @@ class Plant:
         with ThreadPoolExecutor(1) as beside:
             self._prepare(beside.submit(self.broker.start))
         for part in self.parts:
-            part.start()
+            if part not in self.twins:
+                part.start()
         said = json.loads((self.directory / "credentials.json").read_text())
         self.token: str = said["token"]
         with self.client() as client:
@@ -209,26 +233,37 @@ class Plant:
             "REPRISE_SECRET_KEY": "0" * 50,
             "REPRISE_LOG_LEVEL": "WARNING",
             "REPRISE_DATABASE_POOL": "12",
-            **TIMES,
+            **self.times,
         }
-        ports = [_free_port(), _free_port()]
+        ports = [_free_port() for _ in range(self.size)]
         self.people = self._proxy(ports)
         self._set_up(broker_is_up)
-        self.links = [self._proxy(ports) for _ in EXECUTORS]
         self.webs = [self._web(number, port) for number, port in enumerate(ports)]
-        self.workers = [self._worker(number) for number in range(2)]
+        self.workers = [self._worker(number) for number in range(self.size)]
         self.beat = self._part("beat", lambda: self._celery("beat"), **self._environ)
-        self.executors = [self._executor(number) for number in range(len(EXECUTORS))]
+        self._add_executors(ports)
+
+    def _add_executors(self, ports: list[int]) -> None:
+        self.links = [self._proxy(ports) for _ in EXECUTORS]
+        script = self.directory / "script.json"
+        script.write_text(json.dumps(SCRIPT))
+        self.clocks = [SkewedClock(self.directory / f"clock-{name}") for name in EXECUTORS]
+        self.executors = [
+            self._executor(name, name, link, **clock.environ)
+            for name, link, clock in zip(EXECUTORS, self.links, self.clocks, strict=True)
+        ]
+        # Each of the same name as another, and with nothing else in common.
+        self.twins = [self._executor(name, name + TWIN, self.people) for name in EXECUTORS]
 
     @property
     def parts(self) -> list[Part]:
-        names = ("webs", "workers", "executors")
+        names = ("webs", "workers", "executors", "twins")
         grouped = [part for name in names for part in getattr(self, name, [])]
         return [*grouped, *([self.beat] if hasattr(self, "beat") else [])]
 
-    def client(self) -> Client:
+    def client(self, project: str = "default/default") -> Client:
         """A cluster admin's."""
-        return Client(self.people.url, self.token, "default/default", timeout=10)
+        return Client(self.people.url, self.token, project, timeout=10)
 
     def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         """A connection past all of Reprise."""
@@ -236,10 +271,19 @@ class Plant:
             self.database_url, autocommit=True, connect_timeout=5, application_name="faults"
         )
 
-    def set_clock(self, number: int, offset: float) -> None:
-        """What the executor's next life believes of the time: so many seconds more."""
-        path = self.directory / f"script-{number}.json"
-        path.write_text(json.dumps({**SCRIPT, "clock_offset": offset}))
+    @property
+    def run_logs(self) -> dict[str, Path]:
+        """What each agent did, by its part's name; of those that ever were started."""
+        paths = {part.name: self._run_log(part.name) for part in [*self.executors, *self.twins]}
+        return {name: path for name, path in paths.items() if path.exists()}
+
+    @property
+    def deaths(self) -> dict[str, list[float]]:
+        """Of the agents, by their parts' names."""
+        return {part.name: part.deaths for part in [*self.executors, *self.twins]}
+
+    def _run_log(self, name: str) -> Path:
+        return self.directory / f"{name}.runs"
 
     def look(self) -> None:
         """Start again what has ended."""
@@ -270,7 +314,7 @@ class Plant:
         return proxy
 
     def _set_up(self, broker_is_up: "Future[None]") -> None:
-        command = [sys.executable, "-c", SET_UP, str(self.directory), self.people.url, *EXECUTORS]
+        command = [sys.executable, "-c", SET_UP, str(self.directory), self.people.url, *self.names]
         environ = clean_environ(**self._environ)
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with subprocess.Popen(command, cwd=ROOT, env=environ, text=True, **pipes) as setting_up:
@@ -282,6 +326,7 @@ class Plant:
             raise RuntimeError(f"cannot be set up: {said}")
         with self.connect() as connection:
             connection.execute(HURRY)
+            connection.execute(PATIENT)
 
     def _part(self, name: str, command: Callable[[], list[str]], **environ: str) -> Part:
         return Part(name, command, self.directory, **environ)
@@ -299,18 +344,21 @@ class Plant:
         command = self._celery("worker", *options)
         return self._part(f"worker-{number}", lambda: command, **self._environ)
 
-    def _executor(self, number: int) -> Part:
-        name = EXECUTORS[number]
-        self.set_clock(number, 0)
+    def _executor(self, name: str, part: str, link: Proxy, **environ: str) -> Part:
+        """An agent of the executor, with a state directory and a run log of its own."""
         command = [
-            *(sys.executable, "-m", "executor", "--name", name, "--url", self.links[number].url),
+            *(sys.executable, "-m", "executor", "--name", name, "--url", link.url),
             *("--token-file", str(self.directory / f"{name}.token")),
-            *("--state-dir", str(self.directory / name), "--driver", "simulated"),
-            *("--script", str(self.directory / f"script-{number}.json"), "--nodes", "40"),
-            *("--max-sessions", "80", "--run-log", str(self.run_logs[name])),
+            *("--state-dir", str(self.directory / part), "--driver", "simulated"),
+            *("--script", str(self.directory / "script.json"), "--nodes", "40"),
+            *("--max-sessions", "80", "--run-log", str(self._run_log(part))),
         ]
-        # Another seed for each life, so that a restart does not repeat the one before.
-        return self._part(name, lambda: [*command, "--seed", str(self._random.randrange(1 << 30))])
+
+        def drawn() -> list[str]:
+            # Another seed for each life, so that a restart does not repeat the one before.
+            return [*command, "--seed", str(self._random.randrange(1 << 30))]
+
+        return self._part(part, drawn, **environ)
 
 
 def _answers(client: Client) -> bool:

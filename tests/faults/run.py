@@ -17,7 +17,7 @@ from tests.faults import judgement, poison
 from tests.faults.injections import LIMITS, NOT_NOW, Injector
 from tests.faults.load import Load
 from tests.faults.plan import KINDS, LONG, Fault, plan
-from tests.faults.plant import EXECUTORS, OUTPUT_BYTES, Plant
+from tests.faults.plant import OUTPUT_BYTES, Plant
 from tests.faults.stream import Follower, StreamReader
 
 TICK = 0.1
@@ -41,6 +41,7 @@ class Result:
     statuses: Counter[str] = field(default_factory=Counter)
     paced: int = 0
     unfenced: int = 0
+    regained: int = 0
     overtaken: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -195,8 +196,7 @@ def _await_peace(plant: Plant, storm: Storm, result: Result) -> list[str]:
 def _judge(
     plant: Plant, result: Result, load: Load, seen: list[list[int]], storm: Storm
 ) -> Iterator[str]:
-    deaths = {name: plant.executors[number].deaths for number, name in enumerate(EXECUTORS)}
-    truth = judgement.truth_of(plant.run_logs, deaths)
+    truth = judgement.truth_of(plant.run_logs, plant.deaths)
     result.troubles = truth.troubles
     with plant.connect() as connection:
         attempts = judgement.attempts_of(connection)
@@ -205,6 +205,7 @@ def _judge(
         result.statuses = Counter(each.status for each in attempts)
         result.paced = sum(each.paced for each in attempts)
         result.unfenced = sum(each.unfenced for each in attempts)
+        result.regained = sum(each.lost and each.status == "TERMINATED" for each in attempts)
         result.overtaken = judgement.overtaken(attempts, truth)
         yield from judgement.nothing_is_lost(attempts, load.acknowledged, load.submitted)
         yield from judgement.promises_are_kept(attempts, load.promised)
@@ -232,6 +233,7 @@ def table(result: Result) -> str:
         *((f"  {status}", count) for status, count in sorted(result.statuses.items())),
         ("  of them with a retry that had to wait", result.paced),
         ("  of them settled unfenced", result.unfenced),
+        ("  of them succeeded while lost, and told it in time", result.regained),
         ("  of them succeeded too late", result.overtaken),
         *(
             (f"calls {what}" if what == "failed" else what, count)

@@ -119,6 +119,17 @@ def test_a_run_without_an_end_ended_with_its_agent(tmp_path: Path) -> None:
     assert truth.troubles == {"lost": 1}
 
 
+def test_a_run_that_says_so_itself_ended_when_it_was_last_alive(tmp_path: Path) -> None:
+    log = tmp_path / "runs"
+    lines = [
+        ["started", "a", 1, "a", 10.0],
+        ["alive", "a", 1, 10.2],
+        ["alive", "a", 1, 10.4],
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert truth_of({"": log}, {"": []}).runs == [Run("a", 1, "a", 10.0, 10.4)]
+
+
 def test_a_seed_means_the_same_faults() -> None:
     assert plan(7, 600) == plan(7, 600)
     assert plan(7, 600) != plan(8, 600)

@@ -150,7 +150,7 @@ def test_a_quota_that_makes_no_sense_is_refused_at_its_field(
 def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
     queue = factories.queue(factories.project("work", domain="acme"), "gpu")
     page = change(client, "sessions_app_queue", queue, priority_factor="1", cordoned="on")
-    assert errors_of(page) == {"cordon_reason": ["Say why the queue is cordoned."]}
+    assert errors_of(page) == {"cordon_reason": ["Say why it is cordoned."]}
     fields = {"priority_factor": "1", "cordoned": "on", "cordon_reason": "new racks"}
     assert change(client, "sessions_app_queue", queue, **fields).status_code == 302
     queue.refresh_from_db()
@@ -312,7 +312,10 @@ def test_an_executor_is_made_with_its_token_and_cordoned(client: Client) -> None
     executor = Executor.objects.get()
     assert list(executor.projects.all()) == [project]
     assert told(last("executor"), "projects") == (None, ["acme/work"])
-    assert change(client, "scheduler_executor", executor, cordoned="on").status_code == 302
+    page = change(client, "scheduler_executor", executor, cordoned="on")
+    assert errors_of(page) == {"cordon_reason": ["Say why it is cordoned."]}
+    closed = {"cordoned": "on", "cordon_reason": "new racks"}
+    assert change(client, "scheduler_executor", executor, **closed).status_code == 302
     executor.refresh_from_db()
     assert (executor.cordoned, executor.projects.count()) == (True, 0)
     assert told(last("executor"), "cordoned") == (False, True)
@@ -330,10 +333,12 @@ def test_a_change_leaves_alone_what_the_executor_says_meanwhile(
         stored(*arguments)
 
     monkeypatch.setattr(ExecutorAdmin, "store", beats_meanwhile)
-    assert change(client, "scheduler_executor", executor, cordoned="on").status_code == 302
+    closed = {"cordoned": "on", "cordon_reason": "new racks"}
+    assert change(client, "scheduler_executor", executor, **closed).status_code == 302
     executor.refresh_from_db()
     assert (executor.cordoned, executor.incarnation, executor.driver) == (True, 7, "local")
-    assert set(last("executor").data["after"]) == {"cordoned", "projects"}
+    assert last("executor").action == "executor.cordon"
+    assert set(last("executor").data["after"]) == {"cordoned", "cordon_reason"}
 
 
 def test_whoever_is_slower_with_the_same_name_is_told(
@@ -347,7 +352,7 @@ def test_whoever_is_slower_with_the_same_name_is_told(
 
     monkeypatch.setattr(ExecutorAdmin, "store", somebody_is_faster)
     page = client.post(url("scheduler_executor", "add"), {"name": "gpu-1"}, follow=True)
-    assert messages_of(page) == ["Somebody else has just changed this. Look at it and try again."]
+    assert messages_of(page) == ["Conflict: there is an executor 'gpu-1' already."]
     assert not ApiToken.objects.exists()
 
 

@@ -164,7 +164,7 @@ def test_the_buttons_of_a_page_retry_and_cancel(client: Client, project: Project
     assert list(acts) == ["retry.dispatch", "session.cancel"]
     for junk in ({}, {"do": "explode"}):
         assert messages_of(client.post(address, junk, follow=True)) == [
-            "A session can be cancelled or retried."
+            "A session can be cancelled, preempted or retried."
         ]
     unknown = "/admin/sessions_app/session/00000000-0000-0000-0000-000000000000/act/"
     assert client.post(unknown, {"do": "cancel"}).status_code == 302

@@ -75,6 +75,8 @@ WRITE_PROJECT_QUOTA = WRITE_PROJECT | {"maintainer": 403}
 WRITE_DOMAIN_QUOTA = WRITE_DOMAIN | {"domain_admin": 403}
 WRITE_CLUSTER = row(403, admin=200)
 READ_CLUSTER = row(200, **NO_EXECUTORS)
+READ_EXECUTORS = WRITE_CLUSTER
+"""They serve many projects: who is not an admin of the cluster is told of none."""
 WIRE = row(403, executor=200, other_executor=404)
 CREATE = row(201, **NO_EXECUTORS, viewer=403, read_only=403) | dict.fromkeys(UNSEEN, 400)
 
@@ -87,10 +89,15 @@ def making(table: dict[str, int]) -> dict[str, int]:
     return {who: 201 if status == 200 else status for who, status in table.items()}
 
 
+def refused_for_its_state(table: dict[str, int]) -> dict[str, int]:
+    return {who: 409 if status == 200 else status for who, status in table.items()}
+
+
 # The name of a project is a field here, and not what is looked for.
 MAKE_QUEUE = CREATE | {"owner": 403, "colleague": 403}
 POLICY = "retry-policies/<str:name>/"
 CATEGORY = "failure-categories/<str:name>/"
+EXECUTOR = "executors/<str:name>/"
 QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 SESSION = "sessions/<uuid:session_id>/"
 JOB_SET_EVENTS = "job-sets/<str:name>/events/"
@@ -98,6 +105,8 @@ PROJECT = "projects/<str:domain>/<str:project>/"
 DOMAIN = "domains/<str:domain>/"
 EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "whoami/"): row(200),
+    # What is in it for whom: test_overview.
+    ("GET", "overview/"): READ_CLUSTER,
     ("GET", "sessions/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/"): CREATE,
     # Each item has an outcome of its own; see test_rest_bulk for whose is refused.
@@ -114,6 +123,8 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", f"{SESSION}logs/"): READ_SESSION,
     ("GET", f"{SESSION}retry-decision/"): READ_SESSION,
     ("POST", f"{SESSION}cancel/"): CHANGE_SESSION,
+    # It has ended.
+    ("POST", f"{SESSION}preempt/"): refused_for_its_state(WRITE_PROJECT),
     ("POST", f"{SESSION}retry/"): making(CHANGE_SESSION),
     **{
         (method, f"{kind}/{PROJECT}"): table
@@ -153,10 +164,17 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("PUT", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
     ("PATCH", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
     ("DELETE", f"quotas/{DOMAIN}"): deleting(WRITE_DOMAIN_QUOTA),
-    **{
-        ("POST", f"executors/<str:name>/{verb}/"): WIRE
-        for verb in ("lease", "reports", "return", "logs")
-    },
+    ("GET", "executors/"): READ_EXECUTORS,
+    ("POST", "executors/"): making(WRITE_CLUSTER),
+    ("GET", EXECUTOR): READ_EXECUTORS,
+    ("PATCH", EXECUTOR): WRITE_CLUSTER,
+    ("DELETE", EXECUTOR): deleting(WRITE_CLUSTER),
+    ("GET", f"{EXECUTOR}leases/"): READ_EXECUTORS,
+    ("POST", f"{EXECUTOR}cordon/"): WRITE_CLUSTER,
+    ("POST", f"{EXECUTOR}uncordon/"): WRITE_CLUSTER,
+    ("POST", f"{EXECUTOR}drain/"): WRITE_CLUSTER,
+    ("POST", f"{EXECUTOR}token/"): making(WRITE_CLUSTER),
+    **{("POST", f"{EXECUTOR}{verb}/"): WIRE for verb in ("lease", "reports", "return", "logs")},
     ("GET", "retry-policies/"): READ_CLUSTER,
     # Of the cluster's own; those of other scopes are in `SCOPED`.
     ("POST", "retry-policies/"): making(WRITE_CLUSTER),
@@ -225,10 +243,13 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         for scope in (PROJECT, DOMAIN)
     },
     ("POST", f"{QUEUE}cordon/"): {"reason": "because"},
-    ("POST", "executors/<str:name>/lease/"): {"incarnation": 1},
-    ("POST", "executors/<str:name>/reports/"): {"incarnation": 1, "reports": []},
-    ("POST", "executors/<str:name>/return/"): {"incarnation": 1, "returns": []},
-    ("POST", "executors/<str:name>/logs/"): {"incarnation": 1, "chunks": []},
+    ("POST", "executors/"): {"name": "new"},
+    ("PATCH", EXECUTOR): {"unconfirmed_after": 60},
+    ("POST", f"{EXECUTOR}cordon/"): {"reason": "because"},
+    ("POST", f"{EXECUTOR}lease/"): {"incarnation": 1},
+    ("POST", f"{EXECUTOR}reports/"): {"incarnation": 1, "reports": []},
+    ("POST", f"{EXECUTOR}return/"): {"incarnation": 1, "returns": []},
+    ("POST", f"{EXECUTOR}logs/"): {"incarnation": 1, "chunks": []},
 }
 # Third-party views, which have a permission of their own and change nothing.
 DOCUMENTATION = {"schema/", "docs/"}
@@ -487,6 +508,14 @@ def test_a_member_may_cancel_a_session_without_owner_only_as_maintainer(world: W
     path = world.path(f"{SESSION}cancel/")
     assert world.api("owner").post(path).status_code == 403
     assert world.api("maintainer").post(path).status_code == 200
+
+
+@pytest.mark.parametrize("who", ["owner", "scoped", "executor"])
+def test_nobody_learns_from_a_refusal_which_executors_there_are(world: World, who: str) -> None:
+    for verb in ("", "leases/"):
+        answers = [world.api(who).get(f"executors/{name}/{verb}") for name in ("two", "ghost")]
+        assert {answer.status_code for answer in answers} == {403}
+        assert answers[0].content == answers[1].content
 
 
 @pytest.mark.parametrize("who", ["owner", "admin", "executor"])

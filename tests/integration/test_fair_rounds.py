@@ -346,3 +346,22 @@ def test_a_queue_can_be_deleted_with_its_usage(at: Project, played: Agent) -> No
     QueueUsage.objects.create(queue=made, cost=0, current_priority=1, computed_at=made.created_at)
     made.delete()
     assert not Queue.objects.filter(name="gone").exists()
+
+
+def test_what_others_hold_on_a_node_is_left_to_them(at: Project, played: Agent) -> None:
+    played.nodes = [{"name": "n", "allocatable": {"cpu": "8"}, "free": {"cpu": "3"}}]
+    waiting(at, 8, resources={"cpu": "1"})
+    first = take(played, 9)
+    assert len(first) == 3
+    # The runs explain three of the eight now, and the five are still somebody else's.
+    played.nodes[0]["free"] = {"cpu": "0"}
+    assert take(played, 9) == []
+    # A run that has ended while the executor was asking is not taken for a stranger's.
+    played.start(first[0])
+    ended = {first[0]: played.tokens[first[0]]}
+    played.succeed(first[0])
+    played.tokens |= ended
+    assert len(take(played, 9)) == 1
+    del played.tokens[first[0]]
+    played.nodes[0]["free"] = {"cpu": "4"}
+    assert len(take(played, 9)) == 4

@@ -19,6 +19,7 @@ from sessions_app.models import Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry, sessions_retry_paced
+from sessions_app.services.preempt import session_preempt
 from sessions_app.services.retry_config import ConfigScope, retry_settings_put
 from tests.agent import Agent, agent
 from tests.factories import policy, project, submit, user
@@ -151,6 +152,9 @@ class World:
     def cancel(self) -> None:
         self._by_hand(lambda session: chain_cancel(session.root_id, by="ann"))
 
+    def preempt(self) -> None:
+        self._by_hand(lambda session: session_preempt(session.pk, by="eve", reason="room"))
+
     def retry(self) -> None:
         self._by_hand(lambda session: session_retry(session.pk, session.root_id, by="bob"))
 
@@ -203,6 +207,7 @@ STEPS: dict[str, tuple[int, Callable[[World], None]]] = {
     "expire": (2, World.expire),
     "sweep": (1, World.sweep),
     "cancel": (1, World.cancel),
+    "preempt": (2, World.preempt),
     "retry": (2, World.retry),
     "retry_many": (1, World.retry_many),
     "slots_come": (1, World.slots_come),

@@ -1,10 +1,9 @@
 """Quotas under races, on separate connections: never over the limit, never counted wrong."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from threading import Event
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from sessions_app.services.submit import Placed, sessions_submit
 from tests.agent import Agent, agent
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import check_all
-from tests.racing import PATIENCE, race
+from tests.racing import PATIENCE, race, uncommitted
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,30 +38,6 @@ def place(owner: User) -> Callable[..., Placed]:
 
 def used(name: str) -> int:
     return int(ProjectUsage.objects.get(name=name).used)
-
-
-@contextmanager
-def uncommitted(work: Callable[[], Any]) -> Iterator[None]:
-    """While another connection has done `work` in a transaction that is still open."""
-    done, release = Event(), Event()
-
-    def hold() -> None:
-        try:
-            with transaction.atomic():
-                work()
-                done.set()
-                assert release.wait(PATIENCE)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as thread:
-        held = thread.submit(hold)
-        try:
-            assert done.wait(PATIENCE) or held.result(0)
-            yield
-        finally:
-            release.set()
-            held.result(PATIENCE)
 
 
 def closing(work: Callable[[], Any]) -> Any:

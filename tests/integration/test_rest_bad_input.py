@@ -96,7 +96,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
         {"cpu": "1e999"},
         {"cpu": "1" * 41},
     ),
-    "mounts": ({}, "x", [3], [{}] * 257),
+    "mounts": ({}, "x", [3], [{}], [{"path": "/m", "secret": "s"}] * 257),
     "ports": ({}, "web", [80], ["Web"], ["-a"], ["a" * 64], ["a"] * 65),
     "labels": ([], {"": "x"}, {"a": 1}, {f"k{n}": "v" for n in range(65)}, {"k" * 318: ""}),
     "pod_spec": ([], "x", 3),
@@ -213,7 +213,7 @@ def test_text_that_cannot_be_stored_names_its_field(api: Api, text: str) -> None
         "command": f'"command": ["{text}"]',
         "environ": f'"environ": {{"A{text}": "1"}}',
         "labels": f'"labels": {{"a": "{text}"}}',
-        "mounts": f'"mounts": [{{"deep": [{{"er": "{text}"}}]}}]',
+        "mounts": f'"mounts": [{{"path": "/m", "claim": "{text}"}}]',
         "pod_spec": f'"pod_spec": {{"{text}": 1}}',
         "creation_id": f'"creation_id": "{text}"',
     }

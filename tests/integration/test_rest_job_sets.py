@@ -26,11 +26,7 @@ def api() -> Api:
 def test_pages_of_events_follow_each_other(api: Api) -> None:
     whole = api.read(EVENTS)
     assert (whole["next"], len(whole["results"])) == (None, 7)
-    pages, path = [], f"{EVENTS}&page_size=3"
-    while path:
-        page = api.read(path)
-        pages.append(page["results"])
-        path = page["next"]
+    pages = api.pages(f"{EVENTS}&page_size=3")
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [event for page in pages for event in page] == whole["results"]
     places = [parse_cursor(event["cursor"]) for event in whole["results"]]

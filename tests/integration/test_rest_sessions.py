@@ -36,7 +36,7 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
         name="train", job_set="night", image="i:1", environ={"A": "b=c"}, priority=-3,
         resources={"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}, cluster_size=2,
         batch_timeout=60, scheduling_timeout=5.5, termination_grace_period=0, ports=["web"],
-        labels={"team": "x"}, mounts=[{"name": "m"}], pod_spec={"a": {"b": [1]}},
+        labels={"team": "x"}, mounts=[{"path": "/m", "claim": "m"}], pod_spec={"a": {"b": [1]}},
         session_type="Batch", queue="default",
     )  # fmt: skip
     response = api.post("sessions/", asked)
@@ -251,11 +251,7 @@ def test_events_are_paged_in_order(api: Api, chain: list[Session]) -> None:
     decision = api.read(f"sessions/{chain[0].pk}/retry-decision/")
     assert scheduled["delay"] == decision["delay"]
     assert datetime.fromisoformat(scheduled["due_at"]) == datetime.fromisoformat(decision["due_at"])
-    pages, path = [], f"sessions/{chain[0].pk}/events/?page_size=3"
-    while path:
-        page = api.read(path)
-        pages.append(page["results"])
-        path = page["next"]
+    pages = api.pages(f"sessions/{chain[0].pk}/events/?page_size=3")
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [event for page in pages for event in page] == whole["results"]
     after = whole["results"][4]["id"]

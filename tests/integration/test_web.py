@@ -282,7 +282,7 @@ class TestSession:
             environ={SCRIPT: SCRIPT, "items": SCRIPT},
             labels={SCRIPT: SCRIPT},
             resources={SCRIPT: "1"},
-            mounts=[{SCRIPT: SCRIPT}],
+            mounts=[{"path": f"/{SCRIPT}", "claim": SCRIPT}],
             pod_spec={"x": SCRIPT},
             image=SCRIPT,
             retry_policy=LATER,

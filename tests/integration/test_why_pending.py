@@ -51,6 +51,29 @@ def test_without_executors_nothing_runs(at: Project, api: Api) -> None:
     assert why(api, submit(at))["reason"] == "no_executor"
 
 
+def test_what_only_cordoned_executors_could_run_names_them(at: Project, api: Api) -> None:
+    def close(name: str, reason: str) -> None:
+        assert api.post(f"executors/{name}/cordon/", {"reason": reason}).status_code == 200
+
+    alive("small", "4")
+    alive("large", "8")
+    alive("huge", "16")
+    session = submit(at, resources={"cpu": "8"})
+    close("large", "new racks")
+    assert why(api, session)["reason"] == "position"
+    close("huge", "moved")
+    told = why(api, session)
+    assert told["reason"] == "executor_cordoned"
+    assert told["message"] == "what could run it is cordoned: huge: moved; large: new racks"
+    assert why(api, submit(at, resources={"cpu": "32"}))["reason"] == "no_fit"
+    close("small", "old")
+    assert why(api, submit(at, resources={"cpu": "1"}))["message"].endswith("; small: old")
+    assert why(api, submit(at, resources={"cpu": "32"}))["reason"] == "no_executor"
+    alive("four")
+    close("four", "x")
+    assert why(api, submit(at))["message"].endswith("; and 1 more")
+
+
 def test_what_fits_nowhere_names_the_resource(at: Project, api: Api) -> None:
     alive("small", "4")
     alive("large", "8")

@@ -19,7 +19,7 @@ TABLE = """
              PENDING SCHEDULED PREPARING PULLING PREPARED CREATING RUNNING TERMINATING TERMINATED ERROR CANCELLED
 PENDING      .       x         .         .       .        .        .       .           .          x     x
 SCHEDULED    x       .         x         x       x        x        x       x           x          x     x
-PREPARING    .       .         .         x       x        x        x       x           x          x     x
+PREPARING    x       .         .         x       x        x        x       x           x          x     x
 PULLING      .       .         .         .       x        x        x       x           x          x     x
 PREPARED     .       .         .         .       .        x        x       x           x          x     x
 CREATING     .       .         .         .       .        .        x       x           x          x     x

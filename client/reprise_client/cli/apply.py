@@ -1,12 +1,13 @@
 """`reprise apply`: make the server say what documents say."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reprise_client.api import Client
 from reprise_client.cli.documents import Document, read_documents
 from reprise_client.cli.exits import USAGE, CommandError, code_of, complain, hint_of
 from reprise_client.cli.kinds import KINDS, kind_named
@@ -15,6 +16,9 @@ from reprise_client.cli.output import note
 from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope
 from reprise_client.cli.state import client_of
 from reprise_client.errors import ApiError
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
 
 KEYS = ("apiVersion", "kind", "metadata", "spec", "status")
 
@@ -34,7 +38,8 @@ def apply(
 ) -> None:
     """Make or change what documents describe.
 
-    That is retry policies, queues, retry defaults and failure categories. Nothing is sent unless
+    That is retry policies, queues, retry defaults, failure categories, and executors that are there
+    already. Nothing is sent unless
     all files can be read and have the form of documents; then each is tried, those that others
     need first.
     """

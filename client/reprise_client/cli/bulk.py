@@ -1,9 +1,11 @@
 """Retrying and cancelling by filter: page after page, with an outcome for each session."""
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
@@ -13,7 +15,9 @@ from rich.text import Text
 from reprise_client.cli.exits import INVALID
 from reprise_client.cli.output import Format, console, emit, grid, local_now, note, plain
 from reprise_client.cli.words import when
-from reprise_client.models import BulkChange, BulkChanges
+
+if TYPE_CHECKING:
+    from reprise_client.models import BulkChange, BulkChanges
 
 AllOption = Annotated[
     bool, typer.Option("--all", help="The newest attempts that the filters mean, not one ID.")
@@ -26,7 +30,7 @@ YesOption = Annotated[
 ]
 STYLES = {"retried": "green", "cancelled": "green", "scheduled": "yellow", "refused": "red"}
 
-Call = Callable[..., BulkChanges]
+Call = Callable[..., "BulkChanges"]
 """Takes `dry_run`, `limit` and `after`."""
 
 

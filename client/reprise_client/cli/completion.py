@@ -1,16 +1,22 @@
 """What the shell offers for names that only the server knows; silence is always an answer."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import typer
 
-from reprise_client.api import Client
+import reprise_client
 from reprise_client.cli.kinds import KINDS, kind_called
 from reprise_client.cli.scope import asked_scope, home_scope
 from reprise_client.config import chosen, config_path, load
 from reprise_client.errors import RepriseError
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
 
 PATIENCE_SECONDS = 3.0
 
@@ -40,6 +46,11 @@ def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
     return _names(ctx, "queues", incomplete)
 
 
+def complete_executor(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of executors."""
+    return _names(ctx, "executors", incomplete)
+
+
 def _names(ctx: typer.Context, word: str, incomplete: str) -> list[str]:
     with contextlib.suppress(RepriseError, typer.BadParameter), _client(ctx) as client:
         kind = kind_called(word)
@@ -55,5 +66,7 @@ def _client(ctx: typer.Context) -> Iterator[Client]:
     # No callback has run while a shell completes, so that the root's option is still a parameter.
     named = ctx.find_root().params.get("context_name")
     context = chosen(load(config_path(os.environ)), named, os.environ)
-    with Client(context.url, context.token, context.project, timeout=PATIENCE_SECONDS) as client:
+    with reprise_client.Client(
+        context.url, context.token, context.project, timeout=PATIENCE_SECONDS
+    ) as client:
         yield client

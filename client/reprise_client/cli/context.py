@@ -1,19 +1,23 @@
 """`reprise login` and `reprise context`: which server, with which token."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
-import httpx
 import typer
 
-from reprise_client.api import Client
+import reprise_client
 from reprise_client.cli.output import Format, OutputOption, emit, facts, grid, note
 from reprise_client.config import Config, Context, chosen, config_path, load, save
 from reprise_client.errors import ConfigError
-from reprise_client.models import Whoami
+
+if TYPE_CHECKING:
+    from reprise_client.models import Whoami
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -49,13 +53,13 @@ def login(
     if not address:
         raise typer.BadParameter("give the server's URL, or --credentials FILE")
     secret = token or known.get("token") or _asked_token(address)
-    with Client(address, secret) as client:
+    with reprise_client.Client(address, secret) as client:
         me = client.whoami()
         context = Context(client.url, secret, project or known.get("project"))
     path = config_path(os.environ)
     save(load(path).with_context(name or _host(context.url), context), path)
     typer.echo(f"Logged in to {context.url} as {_who(me)}; saved in {path}.")
-    if context.url.startswith("http://") and httpx.URL(context.url).host not in LOOPBACK:
+    if context.url.startswith("http://") and urlsplit(context.url).hostname not in LOOPBACK:
         note("The connection is not encrypted: the token can be read on its way.", "yellow")
 
 
@@ -81,7 +85,7 @@ def _asked_token(url: str) -> str:
 
 
 def _host(url: str) -> str:
-    return httpx.URL(url).netloc.decode()
+    return urlsplit(url).netloc
 
 
 def _who(me: Whoami) -> str:

@@ -1,5 +1,9 @@
 """The exit codes that scripts can rely on, and one line for each error."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import typer
 
 from reprise_client.errors import (
@@ -10,7 +14,9 @@ from reprise_client.errors import (
     ServerUnreachable,
     WaitTimeout,
 )
-from reprise_client.models import Session
+
+if TYPE_CHECKING:
+    from reprise_client.models import Session
 
 FAILED = 1
 USAGE = 2
@@ -56,7 +62,8 @@ def code_of(error: RepriseError) -> int:
 def hint_of(error: RepriseError) -> str:
     """What to do about it, if that can be told from the error alone."""
     if isinstance(error, ApiError):
-        return _HINTS.get(error.status, "")
+        # What names a field says all that there is to do.
+        return "" if error.errors else _HINTS.get(error.status, "")
     if isinstance(error, ServerUnreachable | InvalidAnswer):
         return "check the address: reprise context show"
     return ""

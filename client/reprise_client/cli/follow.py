@@ -1,10 +1,13 @@
 """Following a chain on a terminal: every attempt's log, and what happens in between."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import RenderableType
@@ -13,12 +16,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reprise_client.api import Client
 from reprise_client.cli.exits import report
 from reprise_client.cli.output import console, local_now, note
 from reprise_client.cli.words import attempt_of, outcome, span, what_next
 from reprise_client.errors import ApiError, RepriseError
-from reprise_client.models import Decision, Session
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.models import Decision, Session
 
 REFRESHES_PER_SECOND = 4
 

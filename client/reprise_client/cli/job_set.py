@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from reprise_client.cli import views
-from reprise_client.cli.output import Format, OutputOption, emit, local_now, plain
+from reprise_client.cli.output import Format, OutputOption, emit, emit_followed, local_now, plain
 from reprise_client.cli.scope import ProjectOption
 from reprise_client.cli.state import client_of
 
@@ -43,12 +43,8 @@ def events(
     """List what happened to the sessions of a job set."""
     client = client_of(ctx)
     if follow:
-        for event in client.follow_job_set(name, project=project, after=after):
-            typer.echo(
-                event.model_dump_json(exclude_unset=True)
-                if output is Format.JSON
-                else views.job_set_event_line(event, local_now())
-            )
+        followed = client.follow_job_set(name, project=project, after=after)
+        emit_followed(output, followed, lambda e: views.job_set_event_line(e, local_now()))
         return
     listed = list(client.job_set_events(name, project=project, after=after))
     emit(

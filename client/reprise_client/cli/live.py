@@ -1,9 +1,9 @@
-"""`--watch`: an answer that is kept up to date."""
+"""`--watch` and `top`: an answer that is kept up to date."""
 
 import time
 from collections.abc import Callable
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from reprise_client.cli.output import console
@@ -32,3 +32,19 @@ def refresh(view: Callable[[], tuple[RenderableType, bool]]) -> None:
             live.update(made, refresh=True)
             if not over:
                 time.sleep(WATCH_SECONDS)
+
+
+def whole_screen(shown: Console, view: Callable[[], RenderableType], every: float) -> None:
+    """Shows `view()` on the whole terminal, again every so many seconds, until Ctrl-C.
+
+    What was there before comes back then, with the last view below it.
+    """
+    last: RenderableType = ""
+    try:
+        with Live(console=shown, auto_refresh=False, screen=True) as live:
+            while True:
+                last = view()
+                live.update(last, refresh=True)
+                time.sleep(every)
+    except KeyboardInterrupt:
+        shown.print(last)

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +10,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from reprise_client.cli import context, job_set, queue, quota, session
+from reprise_client.cli import context, executor, job_set, queue, quota, session
 from reprise_client.cli.apply import apply
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
 from reprise_client.cli.get import delete, describe, get
 from reprise_client.cli.run import run
 from reprise_client.cli.simulate import simulate
 from reprise_client.cli.spec import BehindDashes
+from reprise_client.cli.top import top
 from reprise_client.errors import RepriseError
 
 
@@ -50,7 +50,9 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"reprise {version('reprise-client')}")
+        from importlib import metadata  # noqa: PLC0415  # a tenth of what a start costs
+
+        typer.echo(f"reprise {metadata.version('reprise-client')}")
         raise typer.Exit
 
 
@@ -72,6 +74,7 @@ app.add_typer(context.app, name="context")
 app.add_typer(session.app, name="session")
 app.add_typer(job_set.app, name="job-set")
 app.add_typer(queue.app, name="queue")
+app.add_typer(executor.app, name="executor")
 app.add_typer(quota.app, name="quota")
 app.command(cls=BehindDashes)(run)
 app.command()(apply)
@@ -79,6 +82,7 @@ app.command()(get)
 app.command()(describe)
 app.command()(delete)
 app.command()(simulate)
+app.command()(top)
 
 
 def main() -> None:

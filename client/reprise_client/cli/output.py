@@ -1,11 +1,13 @@
 """Where the words go: tables for people, JSON and YAML for programs, colours for terminals only."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
@@ -13,7 +15,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from reprise_client.models import Answer
+if TYPE_CHECKING:
+    from reprise_client.models import Answer
 
 PIPE_WIDTH = 10_000  # lines in a pipe are for grep: never wrapped
 UNCUT = frozenset(
@@ -78,6 +81,13 @@ def emit(
                 typer.echo(name)
         case Format.TABLE:
             console().print(table())
+
+
+def emit_followed(form: Format, items: Iterable[Answer], line: Callable[[Any], str]) -> None:
+    """Prints each item as it comes: a JSON object a line, or a `line` for people."""
+    for item in items:
+        as_json = form is Format.JSON
+        typer.echo(item.model_dump_json(exclude_unset=True) if as_json else line(item))
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:

@@ -1,14 +1,18 @@
 """`reprise queue`: close and open queues. What they say is applied, as other documents are."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reprise_client.api import Client
 from reprise_client.cli.completion import complete_queue
 from reprise_client.cli.kinds.queue import QueueKind
 from reprise_client.cli.scope import ProjectOption, asked_scope, home_scope
 from reprise_client.cli.state import client_of
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
 
 app = typer.Typer(help="Close and open queues.", no_args_is_help=True)
 

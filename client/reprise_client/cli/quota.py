@@ -1,11 +1,12 @@
 """`reprise quota`: what a project or a domain may have at once, and what is in use of it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reprise_client.api import Client
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.output import Format, OutputOption, emit, grid, plain
 from reprise_client.cli.scope import (
@@ -16,7 +17,10 @@ from reprise_client.cli.scope import (
     home_scope,
 )
 from reprise_client.cli.state import client_of
-from reprise_client.models import Quotas
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import Quotas
 
 app = typer.Typer(help="What a project or a domain may have at once.", no_args_is_help=True)
 

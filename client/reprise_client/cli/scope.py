@@ -1,12 +1,15 @@
 """Where named things belong: the cluster, a domain or a project, as people and documents say it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict
 
 import typer
 
-from reprise_client.api import Client
+if TYPE_CHECKING:
+    from reprise_client.api import Client
 
 DomainOption = Annotated[
     str | None, typer.Option("--domain", metavar="DOMAIN", help="Of this domain.")
@@ -67,7 +70,7 @@ class Scope:
         both = {"domain": self.domain, "project": self.project}
         return {name: value for name, value in both.items() if value is not None}
 
-    def line(self) -> list["Scope"]:
+    def line(self) -> list[Scope]:
         """Itself and what it inherits from, the closest first."""
         found = [self]
         if self.project is not None:

@@ -1,11 +1,13 @@
 """`reprise session`: submit sessions, look at them, wait for them, steer them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import RenderableType
@@ -16,10 +18,20 @@ from reprise_client.cli.exits import session_code
 from reprise_client.cli.filters import Filters
 from reprise_client.cli.follow import decision_of, follow_chain, progress, switch_of, track
 from reprise_client.cli.live import refresh
-from reprise_client.cli.output import Format, OutputOption, emit, local_now, note, plain
+from reprise_client.cli.output import (
+    Format,
+    OutputOption,
+    emit,
+    emit_followed,
+    local_now,
+    note,
+    plain,
+)
 from reprise_client.cli.spec import BehindDashes, Spec, document, pairs, with_options, with_spec
 from reprise_client.cli.state import client_of, session_id
-from reprise_client.models import Attempt, Event, Session
+
+if TYPE_CHECKING:
+    from reprise_client.models import Attempt, Event, Session
 
 app = typer.Typer(help="Submit sessions, look at them, wait for them.", no_args_is_help=True)
 
@@ -31,7 +43,7 @@ MaybeIdArgument = Annotated[
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep the answer up to date.")]
 
-Item = TypeVar("Item", Session, Attempt, Event)
+Item = TypeVar("Item", "Session", "Attempt", "Event")
 
 
 def _emit_session(form: Format, session: Session) -> None:
@@ -187,13 +199,8 @@ def events(
     client = client_of(ctx)
     found = session_id(client, typed)
     if follow:
-        for event in client.follow_events(found, after=after):
-            as_json = output is Format.JSON
-            typer.echo(
-                event.model_dump_json(exclude_unset=True)
-                if as_json
-                else views.event_line(event, local_now())
-            )
+        followed = client.follow_events(found, after=after)
+        emit_followed(output, followed, lambda e: views.event_line(e, local_now()))
         return
     _emit_list(output, list(client.events(found, after=after)), views.event_table)
 
@@ -244,6 +251,19 @@ def cancel(
         return
     call = partial(client.sessions_cancel_bulk, filters.of(client.project))
     act_on_all(call, "Cancel", dry_run=dry_run, yes=yes, output=output)
+
+
+@app.command()
+def preempt(
+    ctx: typer.Context,
+    typed: IdArgument,
+    *,
+    reason: Annotated[str, typer.Option(help="Told to whoever looks at the session.")] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Take a session off its executor, for operators; it comes back as its policies say."""
+    client = client_of(ctx)
+    _emit_session(output, client.preempt(session_id(client, typed), reason=reason))
 
 
 @app.command()

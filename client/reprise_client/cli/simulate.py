@@ -1,14 +1,15 @@
 """`reprise simulate`: what a change of policies would have done, before anybody makes it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reprise_client.api import Client
 from reprise_client.cli.ages import age
 from reprise_client.cli.documents import Document, read_documents
 from reprise_client.cli.exits import INVALID, USAGE, CommandError, complain
@@ -19,7 +20,10 @@ from reprise_client.cli.simulation_parts import Chains, Window, in_parts
 from reprise_client.cli.spec import with_options
 from reprise_client.cli.state import client_of
 from reprise_client.errors import ApiError
-from reprise_client.simulations import Simulation
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.simulations import Simulation
 
 LAST = "30d"
 _POLICIES, _CATEGORIES, _DEFAULTS = "policies", "failure_categories", "retry_policy"

@@ -1,7 +1,10 @@
 """What people are shown of a simulation."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -9,7 +12,9 @@ from rich.text import Text
 from reprise_client.cli.output import facts, grid, heading, link
 from reprise_client.cli.simulation_parts import MAX_CHANGED
 from reprise_client.cli.words import GRANTS, reason, span
-from reprise_client.simulations import Simulation, SimulationSummary
+
+if TYPE_CHECKING:
+    from reprise_client.simulations import Simulation, SimulationSummary
 
 SHOWN = 20
 """Chains, of those that are listed one by one."""

@@ -1,14 +1,19 @@
 """More than the server simulates in one call: asked for in halves, and added up."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+import reprise_client
 from reprise_client.errors import ApiError
-from reprise_client.simulations import Simulation, SimulationSummary
+
+if TYPE_CHECKING:
+    from reprise_client.simulations import Simulation
 
 MAX_CHANGED = 1000
 SHORTEST = timedelta(minutes=1)
@@ -30,7 +35,7 @@ class Window:
     until: datetime | None
     now: datetime
 
-    def halves(self) -> tuple["Window", "Window"] | None:
+    def halves(self) -> tuple[Window, Window] | None:
         """Two windows of the same length."""
         length = (self.until or self.now) - self.since
         if length < SHORTEST:
@@ -45,7 +50,7 @@ class Chains:
 
     items: Sequence[Any]
 
-    def halves(self) -> tuple["Chains", "Chains"] | None:
+    def halves(self) -> tuple[Chains, Chains] | None:
         """As many chains in each, or one more."""
         middle = len(self.items) // 2
         return (Chains(self.items[:middle]), Chains(self.items[middle:])) if middle else None
@@ -83,7 +88,8 @@ def summed(parts: Sequence[Simulation]) -> Simulation:
         fields["added_attempts"] = sum(each.added_attempts for each in sums)
         fields["added_run_seconds"] = sum(each.added_run_seconds for each in sums)
     chains = [each for part in parts for each in part.chains]
-    return Simulation(chains=chains, summary=SimulationSummary(**fields))
+    summary = reprise_client.SimulationSummary(**fields)
+    return reprise_client.Simulation(chains=chains, summary=summary)
 
 
 def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -1,16 +1,22 @@
 """What every command starts from: the chosen server, and ids as people type them."""
 
+from __future__ import annotations
+
 import os
 import re
 import uuid
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import typer
 
-from reprise_client.api import Client
+import reprise_client
 from reprise_client.cli.exits import NOT_FOUND, USAGE, CommandError
 from reprise_client.config import chosen, config_path, load
-from reprise_client.models import Session
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.models import Session
 
 SHORTEST_PREFIX = 6
 CANDIDATES_SHOWN = 10
@@ -19,7 +25,7 @@ CANDIDATES_SHOWN = 10
 def client_of(ctx: typer.Context) -> Client:
     """A client of the server that `--context`, the environment or the file names."""
     context = chosen(load(config_path(os.environ)), ctx.find_root().obj, os.environ)
-    client = Client(context.url, context.token, context.project)
+    client = reprise_client.Client(context.url, context.token, context.project)
     ctx.find_root().call_on_close(client.close)
     return client
 

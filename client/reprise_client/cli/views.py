@@ -1,8 +1,10 @@
 """What people are shown of sessions: values in, tables out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -22,7 +24,9 @@ from reprise_client.cli.words import (
     what_next,
     when,
 )
-from reprise_client.models import Attempt, Budget, Decision, Event, JobSet, Session
+
+if TYPE_CHECKING:
+    from reprise_client.models import Attempt, Budget, Decision, Event, JobSet, Session
 
 FEW_BUDGETS = 3
 SOME_BUDGETS = 6

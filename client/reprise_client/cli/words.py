@@ -1,10 +1,15 @@
 """Sessions and retries in the words that people read; pure, `now` is an argument."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reprise_client.models import Attempt, Decision, RetryState, Session
+import reprise_client
+
+if TYPE_CHECKING:
+    from reprise_client.models import Attempt, Decision, RetryState, Session
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -74,7 +79,7 @@ def outcome(session: Session | Attempt) -> str:
         return "succeeded"
     if session.status == "CANCELLED":
         return "was cancelled"
-    cause = session.retry_cause if isinstance(session, Session) else session.cause
+    cause = session.retry_cause if isinstance(session, reprise_client.Session) else session.cause
     facts = [cause or "unknown"]
     if session.failure_category:
         facts.append(f"category {session.failure_category}")

@@ -11,6 +11,7 @@ from typing import Any
 from reprise.management.commands.standalone import Command as StandaloneCommand
 from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
+from reprise.standalone.server import Standalone
 from reprise.standalone.web import listen
 
 FLAKY = """\
@@ -23,6 +24,8 @@ SHOWN = """\
 echo "attempt $((REPRISE_ATTEMPT + 1)): working on it ..."; sleep 1
     if [ "$REPRISE_ATTEMPT" -lt 2 ]; then echo "the network went away" >&2; exit 75; fi
     echo "done: 42\""""
+# A program of its own, as for every user: the server never imports it.
+PROGRAM = str(Path(sys.executable).with_name("reprise"))
 RETRIES = ["--retries", "3", "--retry-delay", "2", "--backoff", "exponential"]
 
 
@@ -51,7 +54,7 @@ class Command(StandaloneCommand):
             return 0
         return port
 
-    def ready(self, credentials: Credentials, data_dir: Path) -> bool:
+    def ready(self, server: Standalone, credentials: Credentials, data_dir: Path) -> bool:  # noqa: ARG002
         """Show the demonstration; whether the server is to stay up."""
         self._show(credentials)
         self._farewell(credentials, data_dir)
@@ -108,14 +111,20 @@ class Command(StandaloneCommand):
     def _run(
         self, credentials: Credentials, arguments: tuple[str, ...], *, stdout: int | None
     ) -> subprocess.CompletedProcess[str]:
-        # The command is a program of its own, as for every user: the server never imports it.
-        program = str(Path(sys.executable).with_name("reprise"))
-        environ = {
-            **os.environ,
-            "REPRISE_URL": credentials.url,
-            "REPRISE_TOKEN": credentials.token,
-            "REPRISE_PROJECT": credentials.project,
-        }
         return subprocess.run(  # noqa: S603  # our own program
-            [program, *arguments], env=environ, stdout=stdout, text=True, check=False
+            [PROGRAM, *arguments],
+            env=environ_of(credentials),
+            stdout=stdout,
+            text=True,
+            check=False,
         )
+
+
+def environ_of(credentials: Credentials) -> dict[str, str]:
+    """What tells the `reprise` command whom to talk to."""
+    return {
+        **os.environ,
+        "REPRISE_URL": credentials.url,
+        "REPRISE_TOKEN": credentials.token,
+        "REPRISE_PROJECT": credentials.project,
+    }

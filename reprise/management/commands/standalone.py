@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument(
-            "--max-sessions", type=_positive, default=8, help="how many sessions run at once"
+            "--max-sessions", type=positive, default=8, help="how many sessions run at once"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -39,7 +39,7 @@ class Command(BaseCommand):
                 slots=options["max_sessions"],
             )
             credentials = server.start()
-            if self.ready(credentials, options["data_dir"]):
+            if self.ready(server, credentials, options["data_dir"]):
                 server.wait()
         except (StandaloneError, PostgresError) as error:
             raise CommandError(str(error)) from error
@@ -53,7 +53,7 @@ class Command(BaseCommand):
                 server.stop()
         self.stdout.write("Reprise has stopped.")
 
-    def ready(self, credentials: Credentials, data_dir: Path) -> bool:
+    def ready(self, server: Standalone, credentials: Credentials, data_dir: Path) -> bool:  # noqa: ARG002
         """Say where to look; whether the server is to stay up."""
         self.stdout.write(
             f"Reprise is ready at {credentials.url}\n"
@@ -75,7 +75,7 @@ def _directory(text: str) -> Path:
     return Path(text)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)

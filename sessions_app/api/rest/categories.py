@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from retry.categories import CategoryMatchers
 from retry.categories import FailureCategory as CategoryDocument
 from sessions_app.api import policy_responses as shapes
-from sessions_app.api.filters import query_of
+from sessions_app.api.filters import PageQuery, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import category_json
@@ -43,15 +43,6 @@ class CategoryChanges(BaseModel):
 
     position: Position | None = None
     matchers: CategoryMatchers | None = None
-
-
-class PageQuery(BaseModel):
-    """Which page of a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cursor: str | None = None
-    page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
 class CategoriesView(DocumentView):

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import responses
-from sessions_app.api.filters import JobSetEventFilter, JobSetFilter, query_of
+from sessions_app.api.filters import JobSetEventFilter, JobSetFilter, events_wanted, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.render import event_json
 from sessions_app.api.views import RestView
@@ -65,9 +65,7 @@ class JobSetEventsView(RestView):
     )
     def get(self, request: Request, name: str) -> Response:
         """The events of all sessions of a job set, after `Last-Event-ID` or the cursor `after`."""
-        seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
-        # The query wins: a client that follows `next` may go on sending its header.
-        wanted = JobSetEventFilter.model_validate(seen | request.query_params.dict())
+        wanted = events_wanted(JobSetEventFilter, request)
         project = job_set_project(self.actor, name, wanted.project)
         found = job_set_events(project.pk, name, wanted.after, wanted.page_size + 1)
         page = found[: wanted.page_size]

@@ -19,12 +19,12 @@ from rest_framework.response import Response
 from retry.rule_fields import Label
 from retry.rules import MAX_POLICIES
 from sessions_app.api import policy_responses as shapes
-from sessions_app.api.filters import Text, query_of
+from sessions_app.api.filters import PageQuery, Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import queue_json
-from sessions_app.api.requests import Amounts
-from sessions_app.api.views import RestView, body_of
+from sessions_app.api.requests import Amounts, CordonBody
+from sessions_app.api.views import RestView, body_of, require_no_body
 from sessions_app.authorization import Action
 from sessions_app.errors import InvalidInput, NotFound
 from sessions_app.models import Project, Queue
@@ -32,7 +32,6 @@ from sessions_app.policy_selectors import queues_visible
 from sessions_app.selectors import project_get, project_resolve
 from sessions_app.services.queues import queue_delete, queue_save
 
-MAX_REASON = 256
 MAX_LIMITS = 32
 
 
@@ -94,16 +93,12 @@ class QueuePut(QueueFields):
         return self
 
 
-class QueueFilter(BaseModel):
+class QueueFilter(PageQuery):
     """The filters of `GET /queues/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
     """`domain/name`."""
     cordoned: bool | None = None
-    cursor: str | None = None
-    page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
     def conditions(self) -> dict[str, Any]:
         """What the queues have to be."""
@@ -112,14 +107,6 @@ class QueueFilter(BaseModel):
             domain, _, name = self.project.partition("/")
             found = {"project__domain__name": domain, "project__name": name}
         return found if self.cordoned is None else {**found, "cordoned": self.cordoned}
-
-
-class CordonBody(BaseModel):
-    """Why the queue is closed, for whoever wonders what the sessions wait for."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    reason: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REASON)]
 
 
 class QueuesView(RestView):
@@ -226,8 +213,7 @@ class UncordonView(RestView):
     def post(self, request: Request, **names: str) -> Response:
         """Open the queue again; on an open one it does nothing."""
         queue = _queue(self, names)
-        if body_of(request):
-            raise InvalidInput({name: ["is not a known field"] for name in body_of(request)})
+        require_no_body(request)
         return _set_cordon(self, queue, cordoned=False, reason="")
 
 

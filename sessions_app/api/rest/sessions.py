@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import responses
-from sessions_app.api.filters import EventFilter, LogQuery, SessionFilter, query_of
+from sessions_app.api.filters import EventFilter, LogQuery, SessionFilter, events_wanted, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import SessionCursor
 from sessions_app.api.render import (
@@ -21,7 +21,7 @@ from sessions_app.api.render import (
     session_json,
     sessions_json,
 )
-from sessions_app.api.requests import SessionCreate, SessionRetry
+from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action
 from sessions_app.errors import InvalidInput, NotFound
@@ -37,6 +37,7 @@ from sessions_app.selectors import (
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.logs import log_read, log_tail_offset
 from sessions_app.services.manual_retry import session_retry
+from sessions_app.services.preempt import session_preempt
 from sessions_app.services.submit import Placed, session_submit
 
 
@@ -132,9 +133,7 @@ class EventsView(RestView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """The log of a session in order, after `Last-Event-ID` or the event `after`."""
         session = session_get(self.actor, session_id, self.required_action)
-        seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
-        # The query wins: a client that follows `next` may go on sending its header.
-        wanted = EventFilter.model_validate(seen | request.query_params.dict())
+        wanted = events_wanted(EventFilter, request)
         events = session_events(session).filter(pk__gt=wanted.after)
         rows = list(events[: wanted.page_size + 1])
         following = None
@@ -204,6 +203,26 @@ class CancelView(RestView):
         refuse_body(request)
         session = session_get(self.actor, session_id, self.required_action)
         chain_cancel(session.root_id, by=self.actor.name)
+        return Response(session_json(session_get(self.actor, session_id)))
+
+
+class PreemptView(RestView):
+    """`/sessions/{id}/preempt/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_PREEMPT}
+
+    @extend_schema(
+        operation_id="sessions_preempt",
+        request=SessionPreempt,
+        responses={200: responses.Session},
+    )
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Take a run off its executor, to be retried as its policies say; not counted as a failure
+        where preemptions have a budget of their own. Repeating it is fine.
+        """
+        asked = SessionPreempt.model_validate(body_of(request))
+        session = session_get(self.actor, session_id, self.required_action)
+        session_preempt(session.pk, by=self.actor.name, reason=asked.reason)
         return Response(session_json(session_get(self.actor, session_id)))
 
 

@@ -226,7 +226,10 @@ def test_a_dead_server_is_said_once(command: Command, server: FakeServer, write:
             "{}",
             [
                 ", apiVersion: must be reprise/v1",
-                ", kind: must be one of: FailureCategory, Queue, RetryDefaults, RetryPolicy",
+                (
+                    ", kind: must be one of: Executor, FailureCategory, Queue, RetryDefaults, "
+                    "RetryPolicy"
+                ),
             ],
         ),
         (POLICY.replace("spec", "spce"), ["spce: is not a known field", "spec: must be a mapping"]),

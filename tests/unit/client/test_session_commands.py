@@ -340,3 +340,9 @@ def test_create_takes_what_is_behind_the_dashes_for_the_command(
         body = server.calls[-1].body
         assert body["command"] == ["sh", "-c", "x -- y"]
         assert not body.get("image")
+
+
+def test_preempt_sends_the_reason(command: Command, server: FakeServer) -> None:
+    server.on(f"POST /sessions/{IDS[0]}/preempt/", answers.session("TERMINATING"))
+    assert "TERMINATING" in command("session", "preempt", IDS[0], "--reason", "room").stdout
+    assert server.calls[-1].body == {"reason": "room"}

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.executor_fake import NAME, TOKEN, FakeServer
+from tests.executor_fake import NAME, TOKEN, Body, FakeServer, FakeSession
 
 ROOT = Path(__file__).parents[3]
+STUBBORN = "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done"
 
 
 class AgentProcess:
@@ -76,6 +78,15 @@ def idle_agent(server: FakeServer, tmp_path: Path) -> Iterator[AgentProcess]:
 def agent(idle_agent: AgentProcess) -> AgentProcess:
     idle_agent.start()
     return idle_agent
+
+
+def shell(server: FakeServer, script: str, **spec: Any) -> FakeSession:
+    return server.submit("/bin/sh", "-c", script, **spec)
+
+
+def refuse(verb: str, status: int, times: int) -> Callable[[str, Body], int | None]:
+    left = [status] * times
+    return lambda called, _: left.pop() if left and called == verb else None
 
 
 def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:

@@ -9,19 +9,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
 
 import pytest
 
 from tests.executor_fake import Body, FakeServer, FakeSession
-from tests.unit.executor.conftest import ROOT, AgentProcess, alive, processes_of, until
+from tests.unit.executor.conftest import (
+    ROOT,
+    STUBBORN,
+    AgentProcess,
+    alive,
+    processes_of,
+    refuse,
+    shell,
+    until,
+)
 
 PR_SET_CHILD_SUBREAPER = 36
-STUBBORN = "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done"
-
-
-def shell(server: FakeServer, script: str, **spec: Any) -> FakeSession:
-    return server.submit("/bin/sh", "-c", script, **spec)
 
 
 def once(outcome: str, status: str) -> Callable[[FakeSession, Body], str | None]:
@@ -39,11 +42,6 @@ def reaping_orphans() -> Iterator[None]:
         yield
     finally:
         prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def refuse(verb: str, status: int, times: int) -> Callable[[str, Body], int | None]:
-    left = [status] * times
-    return lambda called, _: left.pop() if left and called == verb else None
 
 
 @pytest.mark.parametrize("status", ["PREPARING", "RUNNING", "TERMINATED"])
@@ -247,19 +245,23 @@ def test_a_second_signal_ends_the_agent_at_once(server: FakeServer, agent: Agent
 def test_an_agent_that_cannot_renew_fences_itself(
     server: FakeServer, idle_agent: AgentProcess
 ) -> None:
-    server.lease_ttl, server.lease_grace = 1.0, 4.0
+    server.lease_ttl, server.lease_grace = 1.0, 16.0
     idle_agent.start()
     session = shell(server, STUBBORN, termination_grace_period=60)
-    server.wait_for(lambda: session.log.endswith(b"\n"))
+    cancelled = shell(server, STUBBORN, termination_grace_period=60)
+    server.wait_for(lambda: all(each.log.endswith(b"\n") for each in (session, cancelled)))
+    server.stop_session(cancelled, "cancelled", 60)
+    server.wait_for(lambda: "TERMINATING" in cancelled.statuses)
     server.stop()
     began = time.monotonic()
     until(lambda: processes_of(idle_agent.state) == [])
-    assert time.monotonic() - began < server.lease_ttl + server.lease_grace
+    assert time.monotonic() - began < server.lease_ttl + server.lease_grace / 2
     server.start()
-    server.wait_settled(session)
-    assert session.settled == "reported"
-    assert session.termination["lease_expired"] is True
-    assert session.final["exit_code"] == 137
+    server.wait_settled(session, cancelled)
+    for each in (session, cancelled):
+        assert each.settled == "reported"
+        assert each.termination["lease_expired"] is True
+        assert each.final["exit_code"] == 137
 
 
 def test_an_agent_that_was_taken_over_kills_its_runs_and_ends(

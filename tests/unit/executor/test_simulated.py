@@ -10,7 +10,7 @@ from reprise_client.wire import LeaseKey, Spec
 
 from executor.drivers.protocol import Observation, Order
 from executor.drivers.simulated import SimulatedDriver
-from executor.drivers.simulation import Script, ScriptError
+from executor.drivers.simulation import Script, ScriptError, Storm
 from executor.runs import NOWHERE, RunFiles
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess
@@ -92,6 +92,20 @@ def test_rates_are_shares_of_runs() -> None:
         ("ERROR", 137, "OOMKilled"): pytest.approx(0.1, abs=0.02),
         ("ERROR", 143, "Preempted"): pytest.approx(0.05, abs=0.02),
     }
+
+
+def test_a_storm_hits_what_begins_in_it() -> None:
+    storm = Storm(at=60, seconds=30, rate=0.5, reason="Preempted", exit_code=143, run_seconds=1)
+    played = driver(Script(seconds=0, storms=[storm]))
+    # So that time goes on: one run ends at each of these seconds.
+    found: dict[float, set[str]] = {}
+    for number, moment in enumerate((59.0, 61.0, 95.0), 1):
+        played.start(order(number, own={"seconds": moment - played._now()}))
+        ends(played, 1)
+        for each in range(100):
+            played.start(order(1000 * number + each))
+        found[moment] = {outcome(seen)[2] for seen in ends(played, 100)}
+    assert found == {59.0: {""}, 61.0: {"", "Preempted"}, 95.0: {""}}
 
 
 def test_at_speed_0_days_pass_at_once_and_in_order() -> None:
@@ -271,6 +285,8 @@ def test_ten_thousand_nodes_and_as_many_runs() -> None:
         ('{"second": 1}', "no such key: second"),
         ('{"seconds": [1]}', "--script"),
         ("{", "--script"),
+        ('{"storms": [{"at": 1}]}', "--script"),
+        ('{"storms": [{"at": "1", "seconds": 1, "rate": 1, "reason": ""}]}', "--script"),
     ],
 )
 def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:

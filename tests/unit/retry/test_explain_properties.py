@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retry.advice import REASONS
@@ -104,6 +104,7 @@ garbled = st.builds(
 )
 
 
+@example({}, [{"step": "delay", "source": []}])
 @given(st.dictionaries(st.sampled_from(FACTS), values), st.lists(garbled, max_size=5))
 def test_no_trace_makes_it_raise(fields: dict[str, Any], trace: list[dict[str, Any]]) -> None:
     assert all(explain(fields, trace))

@@ -6,10 +6,17 @@ from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import Kind
 from reprise_client.cli.kinds.category import CategoryKind
 from reprise_client.cli.kinds.defaults import DefaultsKind
+from reprise_client.cli.kinds.executor import ExecutorKind
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.kinds.queue import QueueKind
 
-KINDS: tuple[Kind[Any], ...] = (CategoryKind(), PolicyKind(), DefaultsKind(), QueueKind())
+KINDS: tuple[Kind[Any], ...] = (
+    CategoryKind(),
+    PolicyKind(),
+    DefaultsKind(),
+    QueueKind(),
+    ExecutorKind(),
+)
 
 
 def kind_called(word: str) -> Kind[Any]:

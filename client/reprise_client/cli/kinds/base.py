@@ -1,18 +1,22 @@
 """What the commands `apply`, `get`, `describe` and `delete` know of one kind of thing."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from reprise_client.api import Client
 from reprise_client.cli.exits import NOT_FOUND, CommandError
 from reprise_client.cli.scope import Scope
 from reprise_client.errors import ApiError
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
 
 API_VERSION = "reprise/v1"
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
@@ -48,6 +52,8 @@ class Kind(ABC, Generic[Item]):
     metadata_keys: ClassVar[tuple[str, ...]]
     needs_name: ClassVar[bool] = True
     heads: ClassVar[Sequence[str]]
+    made_by: ClassVar[str] = "reprise apply -f FILE"
+    """The command that makes the first one."""
     wide_heads: ClassVar[Sequence[str]]
     """Those that `-o wide` adds."""
 
@@ -107,6 +113,45 @@ class Kind(ABC, Generic[Item]):
     def warning(self, client: Client, item: Item) -> str:  # noqa: ARG002
         """What whoever deletes it should know before."""
         return ""
+
+
+class Named(Protocol):
+    """What a name alone tells apart, as the SDK's models are."""
+
+    @property
+    def name(self) -> str: ...
+
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]: ...
+
+
+NamedItem = TypeVar("NamedItem", bound=Named)
+
+
+class NamedKind(Kind[NamedItem]):
+    """Of things that a name alone tells apart; `spec_keys` are what a document says of one."""
+
+    metadata_keys = ("name",)
+    spec_keys: ClassVar[Sequence[str]]
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        if "name" in spec:
+            yield "spec.name", "belongs in metadata"
+
+    def field_path(self, name: str) -> str:
+        return f"metadata.{name}" if name == "name" else f"spec.{name}"
+
+    def document(self, item: NamedItem) -> dict[str, Any]:
+        told = item.model_dump(mode="json", exclude_unset=True)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": {"name": item.name},
+            "spec": {key: told[key] for key in self.spec_keys if key in told},
+            "status": {k: v for k, v in told.items() if k not in {"name", *self.spec_keys}},
+        }
+
+    def address(self, item: NamedItem) -> str:
+        return item.name
 
 
 def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) -> Item | None:

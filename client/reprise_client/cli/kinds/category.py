@@ -1,17 +1,17 @@
 """Failure categories."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from reprise_client.api import Client
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     CREATED,
     Applied,
-    Kind,
+    NamedKind,
     Row,
     changed,
     found_or_made,
@@ -23,21 +23,20 @@ from reprise_client.cli.output import facts, heading, numbered
 from reprise_client.cli.rule_words import matcher_words, rule_label
 from reprise_client.cli.scope import Scope
 from reprise_client.cli.words import when
-from reprise_client.models import FailureCategory
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import FailureCategory
 
 SPEC = ("position", "matchers")
 
 
-class CategoryKind(Kind[FailureCategory]):
+class CategoryKind(NamedKind["FailureCategory"]):
     name = "FailureCategory"
     words = ("categories", "category", "fc", "failurecategories", "failurecategory")
-    metadata_keys = ("name",)
+    spec_keys = SPEC
     heads = ("NAME", "POSITION", "MATCHERS", "CHANGED")
     wide_heads = ("MATCHES",)
-
-    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        if "name" in spec:
-            yield "spec.name", "belongs in metadata"
 
     def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
         name, spec = str(data["metadata"]["name"]), data["spec"]
@@ -47,19 +46,6 @@ class CategoryKind(Kind[FailureCategory]):
         )
         after = after or client.failure_category_apply(name, **spec)
         return Applied(after.name, changed(before, after, *SPEC) if before else CREATED)
-
-    def field_path(self, name: str) -> str:
-        return f"metadata.{name}" if name == "name" else f"spec.{name}"
-
-    def document(self, item: FailureCategory) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.name},
-            "spec": {key: told[key] for key in SPEC if key in told},
-            "status": {k: v for k, v in told.items() if k not in {"name", *SPEC}},
-        }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:  # noqa: ARG002
         return client.failure_categories()
@@ -73,9 +59,6 @@ class CategoryKind(Kind[FailureCategory]):
     def delete(self, client: Client, item: FailureCategory) -> str:
         client.failure_category_delete(item.name)
         return "deleted"
-
-    def address(self, item: FailureCategory) -> str:
-        return item.name
 
     def row(self, item: FailureCategory, now: datetime) -> Row:
         return [

@@ -1,12 +1,13 @@
 """Retry defaults: the inline policy and the bounds of the cluster, of domains and of projects."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from reprise_client.api import Client
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
     API_VERSION,
@@ -23,12 +24,15 @@ from reprise_client.cli.kinds.base import (
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope, home_scope
 from reprise_client.cli.words import when
-from reprise_client.models import EffectiveField, RetryDefaults, RetrySettings
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import EffectiveField, RetryDefaults, RetrySettings
 
 SPEC = ("policy", "bounds")
 
 
-class DefaultsKind(Kind[RetryDefaults]):
+class DefaultsKind(Kind["RetryDefaults"]):
     name = "RetryDefaults"
     words = ("defaults", "default", "rd", "retrydefaults")
     metadata_keys = ("domain", "project")

@@ -1,14 +1,15 @@
 """Named retry policies."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from reprise_client.api import Client
 from reprise_client.cli.kinds.base import (
     CONFIGURED,
     CREATED,
@@ -24,12 +25,15 @@ from reprise_client.cli.output import facts, grid, heading, numbered
 from reprise_client.cli.rule_words import backoff_words, either, limit_words, rule_label, rule_words
 from reprise_client.cli.scope import Scope
 from reprise_client.cli.words import when
-from reprise_client.models import PolicyUses, RetryPolicy
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import PolicyUses, RetryPolicy
 
 REVISIONS_SHOWN = 10
 
 
-class PolicyKind(Kind[RetryPolicy]):
+class PolicyKind(Kind["RetryPolicy"]):
     name = "RetryPolicy"
     words = ("policies", "policy", "rp", "retrypolicies", "retrypolicy")
     metadata_keys = ("name", "domain", "project")

@@ -1,12 +1,13 @@
 """Queues of projects."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from reprise_client.api import Client
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
     API_VERSION,
@@ -24,12 +25,15 @@ from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope, home_scope
 from reprise_client.cli.words import when
-from reprise_client.models import Queue, RetryPolicy
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import Queue, RetryPolicy
 
 SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
 
 
-class QueueKind(Kind[Queue]):
+class QueueKind(Kind["Queue"]):
     name = "Queue"
     words = ("queues", "queue", "q")
     metadata_keys = ("name", "domain", "project")

@@ -1,0 +1,179 @@
+"""`reprise executor`: make executors and their tokens, close, drain and open them, delete them."""
+
+import time
+from contextlib import nullcontext
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from reprise_client.cli import get
+from reprise_client.cli.completion import complete_executor
+from reprise_client.cli.exits import INVALID, TIMED_OUT, CommandError
+from reprise_client.cli.output import Format, console, emit, note, plain
+from reprise_client.cli.state import client_of
+from reprise_client.errors import ApiError
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import Executor, ExecutorToken
+
+app = typer.Typer(
+    help="Make executors and their tokens, close and open them.", no_args_is_help=True
+)
+
+ExecutorArgument = Annotated[
+    str, typer.Argument(metavar="NAME", autocompletion=complete_executor, help="Its name.")
+]
+
+
+POLL_SECONDS = 1.0
+
+
+class TokenForm(StrEnum):
+    TOKEN = "token"  # noqa: S105  # the name of a form, not a token
+    JSON = "json"
+    YAML = "yaml"
+
+
+TokenOutput = Annotated[
+    TokenForm,
+    typer.Option("--output", "-o", help="The token alone, or the whole answer with it."),
+]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Up to 63 of a-z, 0-9 and -.")],
+    *,
+    project: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--project", metavar="DOMAIN/NAME", help="Serve only this one; may be given again."
+        ),
+    ] = None,
+    unconfirmed_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="When a lost run counts as ended though nobody confirmed it; 0: never.",
+        ),
+    ] = None,
+    output: TokenOutput = TokenForm.TOKEN,
+) -> None:
+    """Make an executor and print its token, this once.
+
+    Send it into a file for the agent: reprise executor create NAME > NAME.token
+    """
+    client = client_of(ctx)
+    try:
+        made = client.executor_create(
+            name, projects=project or (), unconfirmed_after=unconfirmed_after
+        )
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        text = f"there is an executor {name} already; a new token: reprise executor token {name}"
+        raise CommandError(text, INVALID) from error
+    _tell(made, output, f"executor/{made.name} created; its token is shown only now")
+
+
+@app.command()
+def token(
+    ctx: typer.Context, name: ExecutorArgument, *, output: TokenOutput = TokenForm.TOKEN
+) -> None:
+    """Make a new token and print it, this once; all others of the executor end.
+
+    An agent that runs with an older one is refused from then on: give it the new one and start it
+    again.
+    """
+    made = client_of(ctx).executor_token(name)
+    _tell(made, output, f"executor/{made.name} has a new token, shown only now; others ended")
+
+
+@app.command()
+def cordon(
+    ctx: typer.Context,
+    name: ExecutorArgument,
+    *,
+    reason: Annotated[str, typer.Option(help="Told to those whose sessions wait.")],
+) -> None:
+    """Give an executor no new sessions; what runs there goes on."""
+    client_of(ctx).executor_cordon(name, reason)
+    typer.echo(f"executor/{name} cordoned")
+
+
+@app.command()
+def uncordon(ctx: typer.Context, name: ExecutorArgument) -> None:
+    """Give an executor sessions again."""
+    client_of(ctx).executor_uncordon(name)
+    typer.echo(f"executor/{name} uncordoned")
+
+
+@app.command()
+def drain(
+    ctx: typer.Context,
+    name: ExecutorArgument,
+    *,
+    reason: Annotated[
+        str, typer.Option(help="Told to those whose sessions ran there or wait.")
+    ] = "",
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="End interactive and inference sessions, too, for good."),
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Until nothing is left on the executor.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wait no longer; ends with 124.")
+    ] = None,
+) -> None:
+    """Cordon an executor and preempt what runs there; it comes back elsewhere as policies say."""
+    client = client_of(ctx)
+    done = client.executor_drain(name, reason=reason, force=force)
+    typer.echo(f"executor/{name} draining: {done.asked} runs asked to stop, ", nl=False)
+    typer.echo(f"{done.returned} leases taken back, {done.left} left")
+    if done.kept:
+        note(f"{done.kept} of them are never retried and run on; --force ends them for good")
+    if wait:
+        _await_empty(client, name, timeout)
+        typer.echo(f"executor/{name} drained")
+
+
+def _await_empty(client: "Client", name: str, timeout: float | None) -> None:
+    """Show what is left on the executor until that is nothing."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    shown = console(err=True)
+    with shown.status("") if shown.is_terminal else nullcontext() as line:
+        told = 0
+        while left := client.executor(name).lease_count:
+            if line is not None:
+                line.update(f"{left} left on executor {name}")
+            elif left != told:
+                note(f"{left} left")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise CommandError(f"executor {name} still has {left} leases", TIMED_OUT)
+            told = left
+            time.sleep(POLL_SECONDS)
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    name: ExecutorArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+) -> None:
+    """Delete an executor that holds no leases, and its tokens."""
+    get.delete(ctx, "executor", name, yes=yes)
+
+
+def _tell(made: "Executor | ExecutorToken", output: TokenForm, what: str) -> None:
+    if output is TokenForm.TOKEN:
+        note(what)
+        typer.echo(made.token)
+    else:
+        emit(Format(output), plain(made), table=Text, names=())

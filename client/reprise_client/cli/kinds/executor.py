@@ -1,0 +1,166 @@
+"""Executors: who runs sessions, whom they serve, and how they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from reprise_client.cli.exits import NOT_FOUND
+from reprise_client.cli.kinds.base import (
+    Applied,
+    FieldError,
+    NamedKind,
+    Row,
+    changed,
+    found_or_none,
+    missing,
+)
+from reprise_client.cli.output import facts, grid, heading, status_text
+from reprise_client.cli.scope import Scope
+from reprise_client.cli.words import resource_words, span, when
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.operator_models import Executor, ExecutorLease, ExecutorNode
+
+SPEC: Mapping[str, Any] = {"projects": [], "unconfirmed_after": None}
+"""What can be applied, and what a document means that leaves it out."""
+SHOWN = 20
+"""Nodes and leases that a description lists."""
+STYLES = {"alive": "green", "late": "yellow", "silent": "red"}
+
+
+class ExecutorKind(NamedKind["Executor"]):
+    name = "Executor"
+    words = ("executors", "executor", "ex")
+    spec_keys = tuple(SPEC)
+    made_by = "reprise executor create NAME"
+    heads = ("NAME", "HEALTH", "HEARTBEAT", "CORDONED", "LEASES", "NODES", "DRIVER")
+    wide_heads = ("PROJECTS", "REASON", "CREATED")
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+        """Changes one that is there: what makes one has to take its token."""
+        name = str(data["metadata"]["name"])
+        before = found_or_none(client.executor, name)
+        if before is None:
+            text = f"there is no executor {name}; make it: reprise executor create {name}"
+            raise FieldError("metadata.name", text, NOT_FOUND)
+        after = client.executor_change(name, **{**SPEC, **data["spec"]})
+        return Applied(after.name, changed(before, after, *SPEC))
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[Executor]:  # noqa: ARG002
+        return client.executors()
+
+    def find(self, client: Client, typed: str, home: Scope) -> Executor:  # noqa: ARG002
+        found = found_or_none(client.executor, typed)
+        if found is None:
+            raise missing("executor", typed, "", self.words[0])
+        return found
+
+    def delete(self, client: Client, item: Executor) -> str:
+        client.executor_delete(item.name)
+        return "deleted"
+
+    def row(self, item: Executor, now: datetime) -> Row:  # noqa: ARG002
+        return [
+            item.name,
+            health_text(item),
+            _heartbeat(item),
+            "draining" if item.draining_since else "yes" if item.cordoned else "",
+            f"{item.lease_count} of {item.max_sessions}",
+            str(item.node_count),
+            item.driver,
+        ]
+
+    def wide_row(self, item: Executor, now: datetime) -> Row:
+        return [_served(item), item.cordon_reason, when(item.created_at, now)]
+
+    def description(self, client: Client, item: Executor, now: datetime) -> RenderableType:
+        cordoned = f"it gets no new leases: {item.cordon_reason}"
+        draining = f"what runs is asked to stop, since {when(item.draining_since, now)}"
+        leases = list(islice(client.executor_leases(item.name), SHOWN))
+        return Group(
+            facts(
+                [
+                    ("Executor", item.name),
+                    ("Health", health_text(item)),
+                    ("Heartbeat", _heartbeat(item)),
+                    ("Cordoned", cordoned if item.cordoned else ""),
+                    ("Draining", draining if item.draining_since else ""),
+                    ("Serves", _served(item)),
+                    ("Driver", item.driver),
+                    ("Incarnation", str(item.incarnation or "")),
+                    ("Leases", f"{item.lease_count} of {item.max_sessions}"),
+                    ("Lost runs", _unconfirmed(item.unconfirmed_after)),
+                    ("Created", when(item.created_at, now)),
+                ]
+            ),
+            *_table(
+                "Nodes",
+                ("NODE", "HAS", "FREE", "TAINTS"),
+                [_node_cells(node) for node in item.nodes[:SHOWN]],
+                item.node_count,
+            ),
+            *_table(
+                "Leases",
+                ("SESSION", "NAME", "PROJECT", "STATUS"),
+                [_lease_cells(lease) for lease in leases],
+                item.lease_count,
+            ),
+        )
+
+    def warning(self, client: Client, item: Executor) -> str:  # noqa: ARG002
+        if item.health in {"alive", "late"}:
+            return "its agent still calls in; it will be refused from then on"
+        return ""
+
+
+def health_text(item: Executor) -> Text:
+    return Text(item.health.replace("_", " "), STYLES.get(item.health, ""))
+
+
+def _heartbeat(item: Executor) -> str:
+    return "" if item.heartbeat_age is None else f"{span(item.heartbeat_age)} ago"
+
+
+def _served(item: Executor) -> str:
+    return ", ".join(item.projects) or "all projects"
+
+
+def _unconfirmed(seconds: float | None) -> str:
+    if seconds is None:
+        return "count as ended when the server's setting says so"
+    if seconds == 0:
+        return "never count as ended unconfirmed"
+    return f"count as ended after {span(seconds)} unconfirmed"
+
+
+def _table(
+    title: str, heads: tuple[str, ...], rows: list[Row], count: int
+) -> Iterator[RenderableType]:
+    if rows:
+        yield heading(title if count <= SHOWN else f"{title}, the first {SHOWN} of {count}")
+        yield grid(heads, rows)
+
+
+def _lease_cells(lease: ExecutorLease) -> Row:
+    return [lease.session_id, lease.session_name, lease.project, status_text(lease.status)]
+
+
+def _node_cells(node: ExecutorNode) -> Row:
+    return [
+        node.name,
+        resource_words(node.allocatable),
+        resource_words(node.free),
+        ", ".join(_taint(taint) for taint in node.taints),
+    ]
+
+
+def _taint(taint: Mapping[str, Any]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"

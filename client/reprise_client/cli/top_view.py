@@ -1,0 +1,194 @@
+"""What `reprise top` shows, from what the server says; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from reprise_client.cli.words import span
+
+if TYPE_CHECKING:
+    from reprise_client.operator_models import Executor
+    from reprise_client.overviews import Counted, Overview, Pace, QueueLook
+
+NARROW = 100
+"""Columns below which bars are half as long."""
+BAR = 8
+HEALTH_STYLES = {"late": "yellow", "silent": "red", "never_heard": "red"}
+BESIDE = 6
+"""Causes and executors that are shown on a small screen; the rest is for the queues."""
+PIPE_HEIGHT = 1_000
+
+
+def top_line(seen: Overview) -> str:
+    """All of it in one line, for logs."""
+    pace = seen.pace
+    line = (
+        f"{seen.at.astimezone():%H:%M:%S}  waiting {_count(seen.waiting)}  live {seen.live:,}  "
+        f"retries {_count(seen.retries.scheduled)}{_held(seen)}  "
+        f"settled {_rate(pace, pace.settled)}  retried {_rate(pace, pace.retried)}"
+    )
+    causes = ", ".join(f"{cause} {count:,}" for cause, count in pace.causes.items())
+    return f"{line}  failed in {span(pace.cause_window)}: {causes}" if causes else line
+
+
+def top_view(
+    seen: Overview, where: str, *, width: int, height: int = PIPE_HEIGHT, trouble: str = ""
+) -> RenderableType:
+    """All of it on a screen of so many columns and lines; `trouble` is why it is an old picture."""
+    most = max(BESIDE, height // 5)
+    bar = BAR if width >= NARROW else BAR // 2
+    used = 7 + min(most, max(len(seen.pace.causes), len(seen.executors or ()), 1))
+    return Group(
+        _line(("reprise top", "bold"), f"   {where}   {seen.at.astimezone():%H:%M:%S}"),
+        _figures(seen),
+        _rates(seen.pace),
+        _line((trouble, "red")),
+        _beside(seen, most, bar),
+        Text(""),
+        *_queues(seen, max(height - used, 3), bar=2 * bar),
+    )
+
+
+def _line(*parts: str | tuple[str, str]) -> Text:
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def _figures(seen: Overview) -> Text:
+    waiting, scheduled = _count(seen.waiting), _count(seen.retries.scheduled)
+    return _line(
+        ("Waiting ", "dim"),
+        (waiting, "bold yellow"),
+        ("   Live ", "dim"),
+        (f"{seen.live:,}", "bold cyan"),
+        ("   Retries that wait ", "dim"),
+        (scheduled + _held(seen), "bold magenta"),
+    )
+
+
+def _rates(pace: Pace) -> Text:
+    return _line(
+        ("Settled ", "dim"),
+        (_rate(pace, pace.settled), "bold"),
+        ("   succeeded ", "dim"),
+        (_rate(pace, pace.succeeded), "green"),
+        ("   failed ", "dim"),
+        (_rate(pace, pace.failed), "red"),
+        ("   retried ", "dim"),
+        (_rate(pace, pace.retried), "magenta"),
+        ("   submitted ", "dim"),
+        _rate(pace, pace.submitted),
+    )
+
+
+def _beside(seen: Overview, most: int, bar: int) -> Table:
+    """Causes, and the executors if they are told of."""
+    made = Table.grid(padding=(0, 4))
+    causes = _causes(seen.pace, most, bar)
+    if seen.executors is None:
+        made.add_row(causes)
+    else:
+        made.add_row(causes, _executors(seen.executors, most, bar))
+    return made
+
+
+def _causes(pace: Pace, most: int, bar: int) -> Table:
+    made = _table(f"FAILED IN {span(pace.cause_window)}".upper(), "", "")
+    made.columns[2].justify = "right"
+    highest = max(pace.causes.values(), default=1)
+    for cause, count in list(pace.causes.items())[:most]:
+        made.add_row(cause, _bar(count, highest, bar, "red"), f"{count:,}")
+    if not pace.causes:
+        made.add_row(Text("nothing", "dim"), "", "")
+    return made
+
+
+def _executors(executors: Iterable[Executor], most: int, bar: int) -> Table:
+    made = _table("EXECUTOR", "LEASES", "", "HEARTBEAT")
+    # Those that need somebody come first.
+    urgent = sorted(
+        executors, key=lambda each: (each.health == "alive", not each.cordoned, -each.lease_count)
+    )
+    for each in urgent[:most]:
+        made.add_row(
+            each.name,
+            _bar(each.lease_count, max(each.max_sessions, 1), bar, "cyan"),
+            f"{each.lease_count:,} of {each.max_sessions:,}",
+            _heartbeat(each),
+        )
+    if not urgent:
+        made.add_row(Text("none", "dim"), "", "", "")
+    return made
+
+
+def _heartbeat(executor: Executor) -> Text:
+    age = executor.heartbeat_age
+    heard = "never" if age is None else f"{span(age)} ago"
+    state = "draining" if executor.draining_since else "cordoned" if executor.cordoned else ""
+    style = HEALTH_STYLES.get(executor.health, "yellow" if state else "")
+    return Text(f"{heard} {state}".rstrip(), style)
+
+
+def _queues(seen: Overview, most: int, *, bar: int) -> list[RenderableType]:
+    """The queues in the lines that are left, those that hold most first."""
+    if not seen.queues:
+        return [Text("No queue has anything that waits or runs.", "dim")]
+    whole = not seen.more_queues and len(seen.queues) <= most
+    rows = seen.queues if whole else seen.queues[: most - 1]
+    made = _table("QUEUE", "FACTOR", "WAITING", "LIVE", "SHARE", "", "PRIORITY")
+    for column in made.columns[1:4]:
+        column.justify = "right"
+    for index in (5, 6):
+        made.columns[index].justify = "right"
+    highest = max((each.share for each in rows), default=0.0)
+    for each in rows:
+        made.add_row(*_queue_row(each, highest, bar))
+    left = len(seen.queues) - len(rows) + seen.more_queues
+    return [made, Text(f"and {left:,} more queues", "dim")] if left else [made]
+
+
+def _queue_row(queue: QueueLook, highest: float, bar: int) -> list[RenderableType]:
+    name = Text(queue.address, "yellow" if queue.cordoned else "")
+    if queue.cordoned:
+        name.append(" cordoned")
+    return [
+        name,
+        f"{queue.priority_factor:g}",
+        _count(queue.waiting),
+        f"{queue.live:,}",
+        _bar(queue.share, highest or 1.0, bar, "green"),
+        f"{queue.share:.1%}",
+        f"{queue.effective_priority:.4f}",
+    ]
+
+
+def _table(*heads: str) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        made.add_column(head, no_wrap=True)
+    return made
+
+
+def _bar(value: float, highest: float, width: int, style: str) -> ProgressBar:
+    return ProgressBar(
+        total=highest, completed=value, width=width, complete_style=style, finished_style=style
+    )
+
+
+def _rate(pace: Pace, count: int) -> str:
+    rate = pace.rate(count)
+    return f"{rate:,.0f}/s" if rate >= 10 or not rate else f"{rate:.1f}/s"
+
+
+def _count(count: Counted) -> str:
+    return f"{count.value:,}{'+' if count.more else ''}"
+
+
+def _held(seen: Overview) -> str:
+    held = seen.retries.held
+    return f" ({_count(held)} held)" if held.value else ""

@@ -1,0 +1,336 @@
+"""A cluster's API in raw JSON, and what its refusals mean. Alone imports the `kubernetes` client.
+
+The client gives configuration, authentication and connections. Its models would cost eight times as
+much as the JSON that they are read from, and its watches know neither timeouts nor patience.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+Object = dict[str, Any]
+
+PAGE = 500
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+RELOAD_SECONDS = 1.0
+LONGEST_ADVICE = 30.0
+JSON_KIND = "application/json"
+PATCH_KIND = "application/strategic-merge-patch+json"
+
+
+class ApiRefusal(Exception):
+    """The API server said no, or nothing."""
+
+
+class Invalid(ApiRefusal):
+    """The object cannot be accepted: its author's fault."""
+
+
+class OwnTrouble(ApiRefusal):
+    """This executor may not do that, or has no place to do it: the fault of neither session nor
+    cluster."""
+
+
+class Transient(ApiRefusal):
+    """May work when tried again, not before `after` seconds."""
+
+    def __init__(self, message: str, after: float = 0.0):
+        super().__init__(message)
+        self.after = after
+
+
+class NotThere(ApiRefusal):
+    """There is no such object."""
+
+
+class Exists(ApiRefusal):
+    """The name is taken, or the object is not as a precondition says."""
+
+
+class Expired(ApiRefusal):
+    """The past from which to go on is forgotten: list again."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the cluster is: in a kubeconfig (None: the usual one), or around this process."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    in_cluster: bool = False
+
+
+@dataclass(frozen=True)
+class Listed:
+    """All objects that there were at `version`."""
+
+    items: list[Object]
+    version: str
+
+
+class Cluster:
+    """Calls to one API server, on one event loop. Every call raises what `ApiRefusal` names."""
+
+    def __init__(self, access: Access):
+        self._access = access
+        self._client: ApiClient | None = None
+        self._loaded_at = 0.0
+        self._loading = asyncio.Lock()
+        self._retired: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        for each in self._retired:
+            each.cancel()
+        if self._client is not None:
+            await self._client.close()
+
+    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
+        """In pages, so that neither side holds up the other."""
+        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
+        items: list[Object] = []
+        while True:
+            page = await self.call("GET", path, query)
+            items += page.get("items") or ()
+            metadata = page.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listed(items, str(metadata.get("resourceVersion", "")))
+            query["continue"] = metadata["continue"]
+
+    async def version(self, path: str) -> str:
+        """The present one, from which to watch on."""
+        page = await self.call("GET", path, {"limit": "1"})
+        return str((page.get("metadata") or {}).get("resourceVersion", ""))
+
+    async def watch(
+        self, path: str, version: str, *, seconds: float, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Events since `version`, for `seconds` at most; raises `Expired` if that is too long ago.
+
+        A connection that says nothing for much longer than it should is given up as lost.
+        """
+        query = {
+            "labelSelector": labels,
+            "fieldSelector": fields,
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=seconds + 15)
+        async with self._answer("GET", path, query, timeout=patience) as answer:
+            async for line in _lines(answer):
+                event = json.loads(line)
+                kind, said = event.get("type"), event.get("object") or {}
+                if kind == "ERROR":
+                    raise _refusal(int(said.get("code") or 500), said, None)
+                yield kind, said
+
+    async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
+        return await self.call("POST", path, {"dryRun": "All"} if dry else {}, body)
+
+    async def delete(self, path: str, uid: str, grace: int | None) -> None:
+        """Deletes this very object; `grace` None: as long as it wants."""
+        body: Object = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        await self.call("DELETE", path, body=body)
+
+    async def drop_finalizer(self, path: str, uid: str, finalizer: str) -> None:
+        """Lets this very object go, as far as this finalizer holds it; others stay."""
+        change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
+        await self.call("PATCH", path, body=change, kind=PATCH_KIND)
+
+    async def log(self, path: str, container: str, *, follow: bool) -> AsyncIterator[bytes]:
+        """What a container has written, in pieces; with `follow` until it ends."""
+        query = {"container": container, "follow": "true" if follow else ""}
+        read = None if follow else ANSWER_SECONDS
+        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=read)
+        async with self._answer("GET", f"{path}/log", query, timeout=patience) as answer:
+            async for piece in answer.content.iter_any():
+                yield piece
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        *,
+        kind: str = JSON_KIND,
+    ) -> Object:
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+        async with self._answer(method, path, query, body, kind=kind, timeout=patience) as answer:
+            said: Object = json.loads(await answer.read())
+        return said
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        *,
+        kind: str = JSON_KIND,
+        timeout: aiohttp.ClientTimeout,  # of the sockets, not of the call
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        asked = urlencode({name: value for name, value in (query or {}).items() if value})
+        address = f"{path}?{asked}" if asked else path
+        try:
+            answer = await self._send(method, address, body, kind, timeout)
+            async with answer:
+                if answer.status >= 400:
+                    raise _refusal(answer.status, _json(await answer.read()), answer.headers)
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise Transient(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+    async def _send(
+        self, method: str, address: str, body: Any, kind: str, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """The answer; after a 401 that to a second try, with credentials that were read anew."""
+        client = await self._connected(None)
+        answer = await _request(client, method, address, body, kind, timeout)
+        if answer.status != 401:
+            return answer
+        fresh = await self._connected(client)
+        if fresh is client:
+            return answer
+        answer.release()
+        return await _request(fresh, method, address, body, kind, timeout)
+
+    async def _connected(self, refused: ApiClient | None) -> ApiClient:
+        """A client with other credentials than `refused`, unless it was read a moment ago."""
+        async with self._loading:
+            known = self._client
+            recent = time.monotonic() < self._loaded_at + RELOAD_SECONDS
+            if known is not None and (known is not refused or recent):
+                return known
+            self._loaded_at = time.monotonic()
+            try:
+                self._client = ApiClient(await self._configuration())
+            except (ConfigException, OSError) as error:
+                if known is not None:
+                    return known
+                raise OwnTrouble(f"no access to the cluster: {error}") from error
+            if known is not None:
+                self._retire(known)
+            return self._client
+
+    def _retire(self, client: ApiClient) -> None:
+        """Closes it once nobody can be about to use it any more: that would be no refusal of the
+        cluster's, but an error of ours."""
+
+        async def close() -> None:
+            await asyncio.sleep(ANSWER_SECONDS)
+            await client.close()
+
+        task = asyncio.create_task(close())
+        self._retired.add(task)
+        task.add_done_callback(self._retired.discard)
+
+    async def _configuration(self) -> Configuration:
+        configuration = Configuration()
+        if self._access.in_cluster:
+            load_incluster_config(configuration)
+        else:
+            await load_kube_config(
+                config_file=str(self._access.kubeconfig) if self._access.kubeconfig else None,
+                context=self._access.context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        # Logs are followed on a connection each; what else there is is limited elsewhere.
+        configuration.connection_pool_maxsize = 0
+        return configuration
+
+
+async def _request(
+    client: ApiClient,
+    method: str,
+    address: str,
+    body: Any,
+    kind: str,
+    timeout: aiohttp.ClientTimeout,
+) -> aiohttp.ClientResponse:
+    method, url, headers, sent, _ = await client.param_serialize(
+        method,
+        address,
+        header_params={"Content-Type": kind, "Accept": f"{JSON_KIND}, */*"},
+        body=body,
+        auth_settings=["BearerToken"],
+    )
+    answer = await client.call_api(method, url, headers, sent, _request_timeout=timeout)
+    response: aiohttp.ClientResponse = answer.response
+    return response
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Lines of any length."""
+    rest = bytearray()
+    async for piece in answer.content.iter_any():
+        rest += piece
+        if b"\n" in piece:
+            *lines, last = rest.split(b"\n")
+            rest = bytearray(last)
+            for line in lines:
+                if line.strip():
+                    yield bytes(line)
+
+
+def _json(data: bytes) -> Object:
+    try:
+        said = json.loads(data)
+    except ValueError:
+        said = None
+    return said if isinstance(said, dict) else {"message": data[:500].decode("utf-8", "replace")}
+
+
+def _refusal(status: int, said: Object, headers: Mapping[str, str] | None) -> ApiRefusal:
+    message = f"{said.get('message') or 'no reason given'} ({status})"
+    if status == 429 or status >= 500:
+        return Transient(message, _retry_after(said, headers or {}))
+    if status == 404:
+        of_namespace = (said.get("details") or {}).get("kind") == "namespaces"
+        return OwnTrouble(message) if of_namespace else NotThere(message)
+    if status == 401 or (status == 403 and _is_our_right(said)):
+        return OwnTrouble(message)
+    return _MEANINGS.get(status, Invalid)(message)
+
+
+_MEANINGS: dict[int, type[ApiRefusal]] = {409: Exists, 410: Expired}
+
+
+def _is_our_right(said: Object) -> bool:
+    """Whether a 403 is about this executor and its namespace and not about the object.
+
+    The API has one reason for both; only the words tell. A quota that lacks a limit to count is
+    about the object.
+    """
+    message = str(said.get("message") or "")
+    if 'admission webhook "' in message:
+        return False
+    causes = (said.get("details") or {}).get("causes") or ()
+    if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+        return True
+    rights = 'User "' in message and " cannot " in message
+    return rights or "exceeded quota" in message or "is being terminated" in message
+
+
+def _retry_after(said: Object, headers: Mapping[str, str]) -> float:
+    advice = headers.get("Retry-After") or (said.get("details") or {}).get("retryAfterSeconds")
+    try:
+        return min(LONGEST_ADVICE, max(0.0, float(advice or 0)))
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,473 @@
+"""Makes the pods of sessions, watches over them and clears them away, all on one event loop."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reprise_client.wire import LeaseKey
+
+from executor.clock import boottime
+from executor.drivers import pod_manifest, pod_names
+from executor.drivers.cluster_nodes import NodeSurvey
+from executor.drivers.cluster_trouble import ClusterTrouble
+from executor.drivers.kubernetes_api import (
+    Access,
+    ApiRefusal,
+    Cluster,
+    Exists,
+    Invalid,
+    Listed,
+    NotThere,
+    Object,
+    OwnTrouble,
+    Transient,
+)
+from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
+from executor.drivers.object_maker import ObjectMaker
+from executor.drivers.pod_logs import LogKeeper
+from executor.drivers.pod_manifest import Manifest
+from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod
+from executor.drivers.pod_story import SessionStory
+from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
+from executor.failpoints import reach
+from executor.reports import FINAL
+from executor.runs import RunFiles
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""Calls that change something, under way at one time."""
+POLL_SECONDS = 5.0
+STUBBORN_SECONDS = 5.0
+"""Between tries to delete what cannot be."""
+FORCED_SECONDS = 60.0
+LOG_SECONDS = 30.0
+REMEMBERED_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
+    `unconfirmed_after`: how long a deleted pod is waited for, 0 for ever."""
+
+    executor: str
+    access: Access
+    namespaces: str = pod_names.NAMESPACE_TEMPLATE
+    refused: Sequence[str] = ()
+    create_namespaces: bool = False
+    unconfirmed_after: float = 600.0
+    relist_seconds: float = 60.0
+    watch_seconds: float = 240.0
+    nodes_seconds: float = 15.0
+
+
+class PodKeeper:
+    """`tell` is called with what was observed, `wake` when `surveyed` becomes true. All methods
+    but `serve` are called on the loop that serves; none of them waits for anything."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        tell: Callable[[Observation], None],
+        wake: Callable[[], None],
+    ):
+        self._settings = settings
+        self._tell = tell
+        self._wake = wake
+        self._cluster = Cluster(settings.access)
+        self._labels = f"{pod_names.EXECUTOR}={pod_names.label_value(settings.executor)}"
+        self._pods = ListWatch(
+            self._cluster,
+            "/api/v1/pods",
+            labels=self._labels,
+            watch_seconds=settings.watch_seconds,
+        )
+        self._runs: dict[LeaseKey, PodRun] = {}
+        self._by_name: dict[tuple[str, str], PodRun] = {}
+        self._found: dict[LeaseKey, Place] = {}
+        self._let_go: dict[LeaseKey, float] = {}
+        self._calls = asyncio.Semaphore(AT_ONCE)
+        self._maker = ObjectMaker(
+            self._cluster, self._calls, create_namespaces=settings.create_namespaces
+        )
+        self._troubles = ClusterTrouble(self._cluster)
+        self._logs = LogKeeper(self._cluster)
+        self._nodes = NodeSurvey(self._cluster, self._labels, settings.nodes_seconds)
+        self._tasks: asyncio.TaskGroup | None = None
+        self.surveyed = False
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be started at present; "" if nothing is wrong."""
+        return self._troubles.text
+
+    @property
+    def nodes(self) -> NodeSurvey:
+        return self._nodes
+
+    async def serve(self) -> None:
+        """Until it is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._spawn(self._watch_pods())
+                self._spawn(self._watch_events())
+                self._spawn(self._relist())
+                self._spawn(self._troubles.probe())
+                self._spawn(self._look_after())
+                self._spawn(self._nodes.keep())
+        finally:
+            await self._cluster.close()
+
+    # What the agent asks
+
+    def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
+        run = self._add(order.key, order.files, Place.of_manifests(bodies))
+        self._spawn(self._create(run, order, bodies))
+
+    def reclaim(self, files: RunFiles, place: Place) -> None:
+        """Goes on with a run that an earlier agent started."""
+        self._found.pop(files.key, None)
+        run = self._add(files.key, files, place)
+        run.created = True
+
+    def stop(self, key: LeaseKey, grace: int) -> None:
+        run = self._runs.get(key)
+        if run is None or run.end is not None or (run.grace is not None and run.grace <= grace):
+            return
+        run.grace = grace
+        run.deleting.clear()
+        run.touch()
+        if run.created:
+            self._news(run, run.story.stop())
+
+    def release(self, key: LeaseKey) -> None:
+        """The end of the run was answered: nothing has to be kept of it."""
+        run = self._runs.get(key)
+        if run is not None and not run.released:
+            run.released = True
+            self._spawn(self._clear_away(run))
+
+    # Creation
+
+    async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
+        try:
+            for body in bodies:
+                if run.stopping:
+                    await self._abandon(run, _stopped(run))
+                    return
+                await self._create_pod(run, body)
+                if len(bodies) > 1 and body is bodies[0]:
+                    await self._create_service(run, order)
+        except OwnTrouble as refusal:
+            self._troubles.refused(body, refusal)
+            unstarted = Observation(run.key, UNSTARTED, message=str(refusal))
+            await self._abandon(run, unstarted)
+            return
+        except ApiRefusal as refusal:
+            await self._abandon(run, _not_created(run, refusal))
+            return
+        run.created = True
+        told, run.held_back = run.held_back, []
+        for each in told:
+            self._pass_on(run, each)
+        self._news(run, run.story.stop() if run.stopping else [])
+
+    async def _create_pod(self, run: PodRun, body: Manifest) -> None:
+        name = body["metadata"]["name"]
+        path = f"/api/v1/namespaces/{run.namespace}/pods"
+        reach("executor.before_pod_create")
+        pod = await self._maker.make(path, run.path(name), body)
+        reach("executor.after_pod_create")
+        if key_of_pod(pod) != run.key:
+            raise Exists(f"there is another pod {name} in namespace {run.namespace}")
+        self._note(run, pod)
+        self._news(run, run.story.see(pod))
+
+    async def _create_service(self, run: PodRun, order: Order) -> None:
+        owner = run.known[run.names[0]].pod
+        settings = self._settings
+        body = pod_manifest.headless_service(
+            order, executor=settings.executor, namespace=run.namespace, owner=owner
+        )
+        path = f"/api/v1/namespaces/{run.namespace}/services"
+        await self._maker.make(path, f"{path}/{body['metadata']['name']}", body)
+
+    async def _abandon(self, run: PodRun, said: Observation) -> None:
+        """Ends a run of which not all pods could be made, once none of the others is left."""
+        run.grace = run.grace or 0
+        for name in list(run.known):
+            run.story.ask_to_delete(name)
+            self._spawn(self._delete(run, name))
+        while any(not known.over for known in run.known.values()):
+            await asyncio.wait([run.next_change])
+        self._finish(run, said)
+
+    # Deletion
+
+    async def _delete(self, run: PodRun, name: str) -> None:
+        """Asks until the API server has understood."""
+        backoff, grace = pauses(), run.grace
+        run.asked_at = run.asked_at or boottime()
+        while (known := run.known.get(name)) is not None and not known.over:
+            try:
+                async with self._calls:
+                    await self._cluster.delete(run.path(name), known.uid, grace)
+                return
+            except (NotThere, Exists):
+                self._gone(run, name)
+            except Invalid as refusal:
+                log.error("pod %s cannot be deleted: %s", name, refusal)
+                await asyncio.sleep(STUBBORN_SECONDS)
+            except ApiRefusal as refusal:
+                after = refusal.after if isinstance(refusal, Transient) else 0.0
+                await asyncio.sleep(max(after, backoff.next()))
+
+    async def _clear_away(self, run: PodRun) -> None:
+        """Deletes the pods, which nothing holds any more, and forgets the run."""
+        for name in list(run.known):
+            backoff = pauses()
+            while name in run.known and not await self._remove(run, name):
+                await asyncio.sleep(backoff.next())
+        self._let_go[run.key] = boottime()
+        self._forget(run)
+
+    async def _remove(self, run: PodRun, name: str) -> bool:
+        """Whether no more has to be done about this pod."""
+        known = run.known[name]
+        try:
+            async with self._calls:
+                await self._unhold(run, name)
+                if not known.deleted:
+                    await self._cluster.delete(run.path(name), known.uid, None)
+        except (NotThere, Exists):
+            return True
+        except Invalid as refusal:
+            log.warning("pod %s is left as it is: %s", name, refusal)
+            return True
+        except ApiRefusal as refusal:
+            log.info("pod %s cannot be removed yet: %s", name, refusal)
+            return False
+        return True
+
+    async def _unhold(self, run: PodRun, name: str) -> None:
+        known = run.known[name]
+        await self._cluster.drop_finalizer(run.path(name), known.uid, pod_names.FINALIZER)
+
+    async def _unhold_deleted(self, run: PodRun, name: str) -> None:
+        """Lets go of a pod that will never say more than it has; the watch sees it gone."""
+        try:
+            async with self._calls:
+                await self._unhold(run, name)
+        except (NotThere, Invalid):
+            self._gone(run, name)
+        except ApiRefusal as refusal:
+            log.info("pod %s is still held: %s", name, refusal)
+            run.deleting.discard(f"held {name}")
+
+    def _gone(self, run: PodRun, name: str) -> None:
+        known = run.known.pop(name, None)
+        run.touch()
+        if known is not None:
+            self._news(run, run.story.see_deleted(known.pod))
+
+    # Observation
+
+    async def _watch_pods(self) -> None:
+        async for found in self._pods.follow():
+            match found:
+                case Failed(refusal):
+                    self._troubles.not_heard(refusal)
+                    continue
+                case Listed(items, _):
+                    self._listed(items)
+                case Seen(kind, pod):
+                    self._seen(kind, pod)
+            self._troubles.heard()
+
+    async def _watch_events(self) -> None:
+        events = ListWatch(
+            self._cluster,
+            "/api/v1/events",
+            fields="involvedObject.kind=Pod",
+            watch_seconds=self._settings.watch_seconds,
+        )
+        async for found in events.follow(from_now=True):
+            if isinstance(found, Seen) and found.kind != "DELETED":
+                about = found.object.get("involvedObject") or {}
+                run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
+                if run is not None and run.created:
+                    self._news(run, run.story.hear(found.object))
+
+    async def _relist(self) -> None:
+        """What is there is compared with what should be, whatever the watch has said."""
+        while True:
+            missing = any(
+                run.created and not run.story.ended and len(run.known) < len(run.names)
+                for run in self._runs.values()
+            )
+            await asyncio.sleep(POLL_SECONDS if missing else self._settings.relist_seconds)
+            try:
+                self._listed((await self._pods.list()).items)
+            except ApiRefusal as refusal:
+                log.info("the pods cannot be listed: %s", refusal)
+
+    def _listed(self, items: Iterable[Object]) -> None:
+        theirs: dict[LeaseKey, list[Object]] = defaultdict(list)
+        for pod in items:
+            if key := key_of_pod(pod):
+                theirs[key].append(pod)
+        for run in list(self._runs.values()):
+            pods = theirs.pop(run.key, [])
+            for pod in pods:
+                self._note(run, pod)
+            if run.created:
+                self._news(run, run.story.relist(pods))
+        for key, pods in theirs.items():
+            self._stray(key, pods[0])
+        if not self.surveyed:
+            self.surveyed = True
+            self._wake()
+
+    def _seen(self, kind: str, pod: Object) -> None:
+        key = key_of_pod(pod)
+        run = self._runs.get(key) if key else None
+        if run is None:
+            if key and kind != "DELETED":
+                self._stray(key, pod)
+            return
+        if kind == "DELETED":
+            name = pod["metadata"]["name"]
+            if (known := run.known.get(name)) and known.uid == pod["metadata"].get("uid"):
+                del run.known[name]
+            run.touch()
+            self._news(run, run.story.see_deleted(pod))
+            return
+        self._note(run, pod)
+        self._news(run, run.story.see(pod))
+
+    def _note(self, run: PodRun, pod: Object) -> None:
+        name, known = pod["metadata"]["name"], Known.of(pod)
+        before = run.known.get(name)
+        if name not in run.names or (before and before.uid != known.uid and not before.over):
+            return
+        if before and before.over and not known.over:
+            return
+        run.known[name] = known
+        run.touch()
+        if known.started and run.log is None:
+            run.log = self._spawn(self._logs.keep(run))
+        if known.only_held and not known.over and not known.running:
+            self._once(run, f"held {name}", self._unhold_deleted(run, name))
+
+    def _stray(self, key: LeaseKey, pod: Object) -> None:
+        """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
+        Whether it may go on is the server's to say."""
+        if key in self._found or key in self._let_go:
+            return
+        if place := Place.of_pod(pod):
+            log.info("found pods of session %s", key)
+            self._found[key] = place
+            self._tell(Observation(key, FOUND))
+
+    def place_of(self, key: LeaseKey) -> Place | None:
+        """Of a run that was found."""
+        return self._found.get(key)
+
+    # What becomes of it
+
+    def _news(self, run: PodRun, told: Iterable[Observation]) -> None:
+        if run.end is not None:
+            return
+        for each in told:
+            if each.status in FINAL:
+                self._finish(run, each)
+            elif run.created:
+                self._pass_on(run, each)
+            else:
+                run.held_back.append(each)
+        if run.created and run.end is None:
+            for name in run.story.to_delete:
+                if name in run.known and name not in run.deleting:
+                    run.story.ask_to_delete(name)
+                    self._once(run, name, self._delete(run, name))
+
+    def _pass_on(self, run: PodRun, seen: Observation) -> None:
+        self._tell(replace(seen, pod=run.story.slowest))
+
+    def _finish(self, run: PodRun, end: Observation) -> None:
+        run.end = end
+        run.touch()
+        self._spawn(self._tell_end(run, end))
+
+    async def _tell_end(self, run: PodRun, end: Observation) -> None:
+        if run.log is not None:
+            await asyncio.wait([run.log], timeout=LOG_SECONDS)
+            run.log.cancel()
+        self._tell(end)
+        if end.status == UNSTARTED:
+            self.release(run.key)
+
+    async def _look_after(self) -> None:
+        """What only time brings: deletions that come to nothing, and what may be forgotten."""
+        after = self._settings.unconfirmed_after
+        while True:
+            await asyncio.sleep(1.0)
+            now = boottime()
+            for run in list(self._runs.values()):
+                if run.end is not None or run.asked_at is None:
+                    continue
+                if now > run.asked_at + FORCED_SECONDS:
+                    self._unhold_all_deleted(run)
+                if after and now > run.asked_at + after:
+                    log.warning("pods of session %s outstay their deletion", run.key)
+                    self._news(run, run.story.give_up())
+            for key, moment in list(self._let_go.items()):
+                if now > moment + REMEMBERED_SECONDS:
+                    del self._let_go[key]
+
+    def _unhold_all_deleted(self, run: PodRun) -> None:
+        for name, known in list(run.known.items()):
+            if known.only_held and not known.over:
+                self._once(run, f"held {name}", self._unhold_deleted(run, name))
+
+    # Bookkeeping
+
+    def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
+        story = SessionStory(key, list(place.names))
+        run = PodRun(key, files, place.namespace, place.names, story)
+        self._runs[key] = run
+        for name in place.names:
+            self._by_name[place.namespace, name] = run
+        return run
+
+    def _forget(self, run: PodRun) -> None:
+        self._runs.pop(run.key, None)
+        for name in run.names:
+            if self._by_name.get((run.namespace, name)) is run:
+                del self._by_name[run.namespace, name]
+
+    def _once(self, run: PodRun, what: str, work: Coroutine[Any, Any, None]) -> None:
+        if what in run.deleting:
+            work.close()
+            return
+        run.deleting.add(what)
+        self._spawn(work)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
+        return self._tasks.create_task(work)
+
+
+def _not_created(run: PodRun, refusal: ApiRefusal) -> Observation:
+    reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
+    message = f"its pod could not be created: {refusal}"
+    said = facts(None, reason, pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said, run.stopping)
+
+
+def _stopped(run: PodRun) -> Observation:
+    said = facts(None)
+    return Observation(run.key, "ERROR", "", "ended before it was started", said, stopped=True)

@@ -1,0 +1,140 @@
+"""Lays what a session says, and what Reprise says, over the pod specification of a user."""
+
+import re
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import Any
+
+from reprise_client.wire import Spec
+
+from podspec.mounts import Mount
+from podspec.specification import MAIN, main_index
+
+FIRST_PORT = 20_000
+TERMINATION_LOG = "/dev/termination-log"
+_GROUPS = ("requests", "limits")
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+_LONGEST_PORT_NAME = 15
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+Object = dict[str, Any]
+
+
+def literal(text: str) -> str:
+    """The text such that Kubernetes, which replaces `$(NAME)` and `$$`, leaves it as it is."""
+    return re.sub(r"\$(?=[$(])", "$$", text)
+
+
+def containers_of(spec: Mapping[str, Any]) -> tuple[list[Object], int]:
+    """The containers of a specification, and which of them runs the session."""
+    containers = [dict(each) for each in spec.get("containers") or [{}]]
+    index = main_index(containers)
+    containers[index].setdefault("name", MAIN)
+    return containers, index
+
+
+def run_in(container: Object, spec: Spec, environ: Mapping[str, str]) -> None:
+    """Makes the container run the session: what the session says wins over the container's own."""
+    if spec.get("image"):
+        container["image"] = spec["image"]
+    if spec["command"]:
+        container["command"] = [literal(word) for word in spec["command"]]
+        container.pop("args", None)
+    ports = _ports(container, spec.get("ports") or ())
+    log = container.get("terminationMessagePath") or TERMINATION_LOG
+    add_environ(container, spec.get("environ") or {})
+    add_environ(container, {**environ, **ports, "REPRISE_TERMINATION_LOG": log})
+    if resources := _resources(container.get("resources") or {}, spec.get("resources") or {}):
+        container["resources"] = resources
+    # An attempt is one run: whether there is another one is Reprise's to say.
+    container.pop("restartPolicy", None)
+    container.pop("restartPolicyRules", None)
+
+
+def add_environ(container: Object, environ: Mapping[str, str]) -> None:
+    """Variables that take the place of those of their names."""
+    if environ:
+        others = [each for each in container.get("env") or () if each.get("name") not in environ]
+        added = [{"name": name, "value": literal(value)} for name, value in environ.items()]
+        container["env"] = [*others, *added]
+
+
+def _ports(container: Object, names: Iterable[Any]) -> dict[str, str]:
+    """A number for each name: that of the container's port of this name, or one of our own."""
+    declared = [dict(each) for each in container.get("ports") or ()]
+    numbers = {each.get("name"): each.get("containerPort") for each in declared}
+    taken = set(numbers.values())
+    given = {}
+    for name in names:
+        if name not in numbers:
+            numbers[name] = next(n for n in range(FIRST_PORT, 2**16) if n not in taken)
+            taken.add(numbers[name])
+            declared.append({**_port_name(name), "containerPort": numbers[name]})
+        given[f"REPRISE_PORT_{name.upper().replace('-', '_')}"] = str(numbers[name])
+    if declared:
+        container["ports"] = declared
+    return given
+
+
+def _port_name(name: str) -> Object:
+    fits = len(name) <= _LONGEST_PORT_NAME and _PORT_NAME.fullmatch(name)
+    return {"name": name} if fits else {}
+
+
+def _resources(base: Mapping[str, Any], asked: Mapping[str, Any]) -> Object:
+    """Plain amounts are requested and the most there is; so are extended resources in any case,
+    of which Kubernetes allows nothing else."""
+    grouped = any(group in asked for group in _GROUPS)
+    amounts = {group: _text((asked.get(group) or {}) if grouped else asked) for group in _GROUPS}
+    for name in {*amounts["requests"], *amounts["limits"]}:
+        if "/" in name:
+            amount = amounts["limits"].get(name) or amounts["requests"][name]
+            amounts["requests"][name] = amounts["limits"][name] = amount
+    merged = {group: {**(base.get(group) or {}), **amounts[group]} for group in _GROUPS}
+    return {**base, **{group: merged[group] for group in _GROUPS if merged[group]}}
+
+
+def _text(amounts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def add_mounts(spec: Object, container: Object, mounts: Iterable[Mount]) -> None:
+    """Gives the pod a volume for each mount; the container's own at the same path goes."""
+    mounts = list(mounts)
+    paths = {mount.path for mount in mounts}
+    own = [
+        each for each in container.get("volumeMounts") or () if each.get("mountPath") not in paths
+    ]
+    volumes = list(spec.get("volumes") or ())
+    for number, mount in enumerate(mounts):
+        name = f"reprise-mount-{number}"
+        volumes.append({"name": name, **mount.volume})
+        optional = {"readOnly": mount.read_only, "subPath": mount.sub_path}
+        set_ones = {key: value for key, value in optional.items() if value}
+        own.append({"name": name, "mountPath": mount.path, **set_ones})
+    if mounts:
+        spec["volumes"], container["volumeMounts"] = volumes, own
+
+
+def avoid(spec: Object, node: str) -> None:
+    """Forbids a node, beside what else the specification asks of nodes."""
+    affinity = dict(spec.get("affinity") or {})
+    of_nodes = dict(affinity.get("nodeAffinity") or {})
+    required = dict(of_nodes.get(_REQUIRED) or {})
+    elsewhere = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    # One of the terms must hold, so each forbids the node; an empty one never holds.
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), elsewhere]} if term else term
+        for term in required.get("nodeSelectorTerms") or [{"matchFields": []}]
+    ]
+    of_nodes[_REQUIRED] = {**required, "nodeSelectorTerms": terms}
+    spec["affinity"] = {**affinity, "nodeAffinity": of_nodes}
+
+
+def limit_time(spec: Object, session: Spec) -> None:
+    """The session's times, in the whole seconds that Kubernetes knows."""
+    grace = session.get("termination_grace_period")
+    # With a grace of 0 the cluster forgets a pod before anybody has seen it stop.
+    spec["terminationGracePeriodSeconds"] = max(1, ceil(30 if grace is None else grace))
+    if session.get("batch_timeout") is not None:
+        spec["activeDeadlineSeconds"] = ceil(session["batch_timeout"] or 1)

@@ -1,0 +1,99 @@
+"""What Reprise calls its pods, their namespace and their labels."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+PREFIX = "reprise.dev/"
+FINALIZER = f"{PREFIX}evidence"
+"""Keeps a pod until its end was read."""
+
+SESSION = f"{PREFIX}session"
+ROOT = f"{PREFIX}root"
+ATTEMPT = f"{PREFIX}attempt"
+RANK = f"{PREFIX}rank"
+TOKEN = f"{PREFIX}fencing-token"
+EXECUTOR = f"{PREFIX}executor"
+PROJECT = f"{PREFIX}project"
+QUEUE = f"{PREFIX}queue"
+JOB_SET = f"{PREFIX}job-set"
+NAME = f"{PREFIX}name"
+LABELS = f"{PREFIX}labels"
+
+NAMESPACE_TEMPLATE = "reprise-{project}"
+LONGEST = 63
+_PLACE = "{project}"
+_HASH = 20
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def pod_name(root_id: str, rank: int, attempt: int) -> str:
+    """`reprise-<root>-<rank>`, of a retry with `-<attempt>`, its `retry_count`, at the end."""
+    return f"reprise-{root_id}-{rank}" + (f"-{attempt}" if attempt else "")
+
+
+def service_name(root_id: str, attempt: int) -> str:
+    """The headless Service under which the ranks of an attempt find each other."""
+    return f"reprise-{root_id}" + (f"-{attempt}" if attempt else "")
+
+
+def check_template(template: str) -> str:
+    """The template of namespaces, if it is one. Raises `ValueError`."""
+    fixed = template.replace(_PLACE, "x", 1)
+    if template.count(_PLACE) != 1 or not _LABEL.fullmatch(fixed) or "--" in fixed:
+        raise ValueError(f"must hold {_PLACE} once, else lower-case letters, digits and single '-'")
+    if len(fixed) > LONGEST // 2:
+        raise ValueError(f"must leave {LONGEST // 2} characters for {_PLACE}")
+    return template
+
+
+def namespace(template: str, project: str) -> str:
+    """The namespace of a project (`domain/name`); no two projects have the same one.
+
+    `{project}` becomes `<domain>--<name>`. Names that are long, or hold `--` themselves, are cut
+    and joined to a hash of them by `---`, which no other namespace holds.
+    """
+    domain, _, name = project.partition("/")
+    plain = template.replace(_PLACE, f"{domain}--{name}")
+    if "--" not in domain and "--" not in name and len(plain) <= LONGEST:
+        return plain
+    room = LONGEST - len(template) + len(_PLACE) - _HASH - len("---")
+    readable = re.sub("-{2,}", "-", f"{domain}-{name}")[:room].strip("-")
+    return template.replace(_PLACE, f"{readable}---{_digest(project)[:_HASH]}")
+
+
+def label_value(text: str) -> str:
+    """The text as the value of a label: itself, or what can stay of it and a hash."""
+    if len(text) <= LONGEST and _VALUE.fullmatch(text):
+        return text
+    kept = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[: LONGEST - 13].strip("-_.")
+    return f"{kept}-{_digest(text)[:12]}".lstrip("-")
+
+
+def project_label(project: str) -> str:
+    """`domain.name`: no name holds a dot."""
+    return label_value(project.replace("/", "."))
+
+
+def users_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Those of a session's labels that can be a pod's and are not Reprise's own."""
+    return {key: value for key, value in labels.items() if _is_label(key, value)}
+
+
+def _is_label(key: str, value: str) -> bool:
+    domain, slash, name = key.rpartition("/")
+    qualified = not slash or (len(domain) <= 253 and _DOMAIN.fullmatch(domain))
+    well_formed = qualified and name and len(name) <= LONGEST and _VALUE.fullmatch(name)
+    fits = len(value) <= LONGEST and _VALUE.fullmatch(value)
+    return bool(well_formed and fits) and not is_ours(key)
+
+
+def is_ours(key: str) -> bool:
+    """Whether Reprise alone writes this label, annotation or finalizer."""
+    return key.startswith(PREFIX)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

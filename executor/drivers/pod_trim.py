@@ -1,0 +1,133 @@
+"""A pod object as the Kubernetes API gives it, cut down to what anybody wants to know of it later.
+
+What is left is well-formed: who reads it needs no care.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from executor.drivers.pod_names import is_ours
+from executor.runs import MESSAGE_BYTES
+
+Object = dict[str, Any]
+Pod = Mapping[str, Any]
+
+MOST_STATUSES = 64
+"""Of each kind of container, those that have failed before the others."""
+ALL_MESSAGES = 32 * 1024
+"""Bytes; if there is more, each message gets an equal part of it."""
+_WORD = 253
+_WAITING = ("reason", "message")
+_TERMINATED = ("exitCode", "reason", "message", "startedAt", "finishedAt", "signal")
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_STATUS = ("name", "imageID", "restartCount")
+_POD_STATUS = ("phase", "reason", "message", "observedGeneration", "startTime")
+_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+)
+
+
+def trimmed(pod: object) -> Object:
+    """What classification and the verification of starts read, at most some 200 KB. Never raises.
+
+    Leaves that are no texts or whole numbers go; of messages the last 4,096 bytes stay.
+    """
+    whole = _object(pod)
+    status = _object(whole.get("status"))
+    kept = {
+        "metadata": _metadata(_object(whole.get("metadata"))),
+        "spec": _leaves(_object(whole.get("spec")), ("nodeName",)),
+        "status": {
+            **_leaves(status, _POD_STATUS),
+            "conditions": [
+                _leaves(each, _CONDITION) for each in _objects(status, "conditions")[:MOST_STATUSES]
+            ],
+            "initContainerStatuses": _statuses(status, "initContainerStatuses"),
+            "containerStatuses": _statuses(status, "containerStatuses"),
+        },
+    }
+    return _bounded(kept)
+
+
+def _metadata(metadata: Object) -> Object:
+    labels = _object(metadata.get("labels"))
+    ours = {key: value[:_WORD] for key, value in labels.items() if _our_label(key, value)}
+    return {**_leaves(metadata, _METADATA), "labels": ours}
+
+
+def _our_label(key: object, value: object) -> bool:
+    return isinstance(key, str) and is_ours(key) and isinstance(value, str)
+
+
+def _statuses(status: Object, name: str) -> list[Object]:
+    kept = [_container(each) for each in _objects(status, name)]
+    if len(kept) <= MOST_STATUSES:
+        return kept
+    failed = [bool(each["state"].get("terminated", {}).get("exitCode")) for each in kept]
+    first = sorted(range(len(kept)), key=lambda number: not failed[number])
+    return [kept[number] for number in sorted(first[:MOST_STATUSES])]
+
+
+def _container(status: Object) -> Object:
+    return {
+        **_leaves(status, _STATUS),
+        "state": _state(_object(status.get("state"))),
+        "lastState": _state(_object(status.get("lastState"))),
+    }
+
+
+def _state(state: Object) -> Object:
+    kinds = {"waiting": _WAITING, "running": ("startedAt",), "terminated": _TERMINATED}
+    return {
+        kind: _leaves(_object(state[kind]), names) for kind, names in kinds.items() if kind in state
+    }
+
+
+def _leaves(value: Object, names: tuple[str, ...]) -> Object:
+    return {name: _leaf(name, value[name]) for name in names if _is_leaf(value.get(name))}
+
+
+def _is_leaf(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _leaf(name: str, value: str | int) -> str | int:
+    if isinstance(value, int):
+        return value
+    return tail(value, MESSAGE_BYTES) if name == "message" else value[:_WORD]
+
+
+def tail(text: str, size: int) -> str:
+    """The last `size` bytes of the text in UTF-8, cut between characters."""
+    if len(text) * 4 <= size:
+        return text
+    return text.encode("utf-8", "replace")[-size:].decode("utf-8", "ignore")
+
+
+def _bounded(pod: Object) -> Object:
+    holders = list(_with_messages(pod))
+    if sum(len(holder["message"]) * 4 for holder in holders) > ALL_MESSAGES:
+        for holder in holders:
+            holder["message"] = tail(holder["message"], ALL_MESSAGES // len(holders))
+    return pod
+
+
+def _with_messages(value: Any) -> Any:
+    if isinstance(value, dict):
+        if isinstance(value.get("message"), str):
+            yield value
+        for inner in value.values():
+            yield from _with_messages(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _with_messages(inner)
+
+
+def _object(value: object) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Object, name: str) -> list[Object]:
+    items = value.get(name)
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []

@@ -1,0 +1,157 @@
+"""The demo at scale, drawn from its seed: queues, sessions, clusters and a storm. Pure."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+DOMAIN = "scale"
+PROJECTS = ("astro", "bio", "chem", "geo", "vision")
+FACTORS = (1.0, 2.0, 4.0)
+NODE_CPUS = 16
+SESSIONS_A_SLOT = 20
+"""So many sessions one slot is to run, one after the other: that sizes the clusters."""
+ATTEMPTS_A_SESSION = 1.3
+"""About so many; the storm's moments are shares of the time that all of them take."""
+BROKEN = 0.03
+"""The share of sessions whose every attempt fails."""
+POLICIES: dict[str, dict[str, Any]] = {
+    "storm": {
+        "backoff": {"initialDelay": "1s", "maxDelay": "10s"},
+        "rules": [
+            {
+                "name": "preempted",
+                "action": "Retry",
+                "onConditions": ["Preempted", "Evicted"],
+                "retryLimit": 50,
+            },
+            {
+                "name": "more-memory",
+                "action": "Retry",
+                "onConditions": ["OOMKilled"],
+                "retryLimit": 3,
+                "resources": {"memory": {"factor": 2.0, "max": "4Gi"}},
+            },
+            {
+                "name": "registry",
+                "action": "Retry",
+                "onCauses": ["image_pull_failure"],
+                "retryLimit": 10,
+                "backoff": {"initialDelay": "2s", "maxDelay": "20s"},
+            },
+            {
+                "name": "wrong-usage",
+                "action": "Fail",
+                "onExitCodes": {"operator": "In", "values": [2, 64]},
+            },
+        ],
+    },
+    "stubborn": {"retryLimit": 4, "backoff": {"initialDelay": "1s"}, "defaultAction": "Retry"},
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large it is; `run_seconds` is how long a run lasts on average."""
+
+    queues: int
+    sessions: int
+    executors: int
+    run_seconds: float
+    seed: int
+
+    @property
+    def nodes(self) -> int:
+        """Of each executor."""
+        slots = self.sessions / SESSIONS_A_SLOT
+        return max(1, round(slots / NODE_CPUS / self.executors))
+
+    @property
+    def slots(self) -> int:
+        """The sessions that run at once on one executor."""
+        return self.nodes * NODE_CPUS
+
+    @property
+    def executor_names(self) -> list[str]:
+        return [f"cluster-{number}" for number in range(1, self.executors + 1)]
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it would run on its executors, if nobody had to wait for the server."""
+        attempts = self.sessions * ATTEMPTS_A_SESSION
+        return attempts * self.run_seconds / (self.slots * self.executors)
+
+    def queue(self, number: int) -> tuple[str, str]:
+        """The project and the name of a queue."""
+        project = PROJECTS[number % len(PROJECTS)]
+        return f"{DOMAIN}/{project}", f"queue-{number + 1:02}"
+
+    def documents(self) -> list[dict[str, Any]]:
+        """What `reprise apply` is given: policies, defaults, queues."""
+        defaults = {"max_retries": 2, "retry_delay": 1, "backoff": "exponential"}
+        return [
+            *(_document("RetryPolicy", {"name": name}, spec) for name, spec in POLICIES.items()),
+            _document("RetryDefaults", {"domain": DOMAIN}, {"policy": defaults}),
+            *(self._queue_document(number) for number in range(self.queues)),
+        ]
+
+    def _queue_document(self, number: int) -> dict[str, Any]:
+        project, name = self.queue(number)
+        metadata = {"name": name, "domain": DOMAIN, "project": project.split("/")[1]}
+        policies = ["storm", "stubborn"] if number % 2 else ["storm"]
+        factor = FACTORS[number % len(FACTORS)]
+        return _document("Queue", metadata, {"priority_factor": factor, "retry_policies": policies})
+
+    def bodies(self, run: str) -> Iterator[dict[str, Any]]:
+        """The sessions, each queue in its turn; `run` tells them from those of another time."""
+        random = Random(self.seed)  # noqa: S311  # repeatable on purpose
+        for number in range(self.sessions):
+            project, queue = self.queue(number % self.queues)
+            body: dict[str, Any] = {
+                "project": project,
+                "queue": queue,
+                "name": f"job-{number}",
+                "job_set": f"storm-{run}",
+                "creation_id": f"storm-{run}-{number}",
+                "image": "any-image",
+                "command": ["work"],
+                "resources": {"cpu": "1", "memory": "1Gi"},
+                "batch_timeout": 5 * self.run_seconds,
+                "termination_grace_period": 0,
+            }
+            if random.random() < BROKEN:
+                own = {"exit_codes": 1, "seconds": self.run_seconds / 3}
+                body["environ"] = {"REPRISE_SIMULATE": json.dumps(own)}
+            yield body
+
+    def script(self, number: int) -> dict[str, Any]:
+        """What befalls the runs of an executor: small things always, and storms."""
+        whole, brief = self.seconds, max(self.seconds / 15, 2.0)
+        storms: list[dict[str, Any]] = [
+            # The registry is of all clusters; spot nodes are reclaimed here, nodes are lost there.
+            {"at": whole / 4, "seconds": brief, "rate": 0.6, "reason": "ImagePullBackOff"},
+        ]
+        ends = {"run_seconds": [0, self.run_seconds]}
+        if number % 2:
+            spot = {"rate": 0.8, "reason": "Preempted", "exit_code": 143}
+            storms.append({"at": whole / 2, "seconds": brief, **spot, **ends})
+        else:
+            lost = {"rate": 0.1, "reason": "NodeLost"}
+            storms.append({"at": whole * 0.65, "seconds": brief, **lost, **ends})
+        return {
+            "seconds": [self.run_seconds / 2, self.run_seconds * 1.5],
+            "failure_rate": 0.08,
+            "exit_codes": [1, 2, 75, 137],
+            "oom_rate": 0.03,
+            "preemption_rate": 0.03,
+            "hang_rate": 0.002,
+            "node_loss_rate": 0.0005,
+            "node_down_seconds": 2 * self.run_seconds,
+            "node": {"cpu": str(NODE_CPUS), "memory": f"{4 * NODE_CPUS}Gi"},
+            "storms": storms,
+        }
+
+
+def _document(kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "reprise/v1", "kind": kind, "metadata": metadata, "spec": spec}

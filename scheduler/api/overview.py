@@ -1,0 +1,84 @@
+"""What goes on just now, over REST: what `reprise top` shows."""
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from pydantic import BaseModel, ConfigDict
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api import overview_responses as shapes
+from scheduler.api.registry_render import executor_json
+from scheduler.overview import Overview, QueueLook, overview
+from sessions_app.api.filters import Text, query_of
+from sessions_app.api.openapi import query_parameters
+from sessions_app.api.views import RestView
+from sessions_app.authorization import Action
+from sessions_app.pace import Pace
+
+
+class OverviewFilter(BaseModel):
+    """The query parameters of `GET /overview/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Text | None = None
+    """`domain/name`; without it everything that one may see."""
+
+
+class OverviewView(RestView):
+    """`/overview/`."""
+
+    actions: ClassVar = {"GET": Action.OVERVIEW_READ}
+
+    @extend_schema(
+        operation_id="overview",
+        parameters=query_parameters(OverviewFilter),
+        responses=shapes.Overview,
+    )
+    def get(self, request: Request) -> Response:
+        """What waits, what runs, how fast it goes and why it fails, just now."""
+        wanted = query_of(OverviewFilter, request.query_params)
+        return Response(_overview_json(overview(self.actor, wanted.project)))
+
+
+def _overview_json(seen: Overview) -> dict[str, Any]:
+    executors = seen.executors
+    return {
+        "at": seen.at,
+        "waiting": seen.waiting._asdict(),
+        "live": seen.live,
+        "retries": {name: count._asdict() for name, count in seen.retries._asdict().items()},
+        "pace": _pace_json(seen.pace),
+        "queues": [_queue_json(each) for each in seen.queues],
+        "more_queues": seen.more_queues,
+        "executors": None
+        if executors is None
+        else [executor_json(each, seen.at) for each in executors],
+    }
+
+
+def _pace_json(pace: Pace) -> dict[str, Any]:
+    return {
+        "window": round(pace.window, 3),
+        "submitted": pace.submitted,
+        "settled": pace.settled,
+        "succeeded": pace.succeeded,
+        "failed": pace.failed,
+        "retried": pace.retried,
+        "cause_window": round(pace.cause_window, 3),
+        "causes": pace.causes,
+    }
+
+
+def _queue_json(look: QueueLook) -> dict[str, Any]:
+    return {
+        "project": look.queue.project.address,
+        "name": look.queue.name,
+        "priority_factor": look.queue.priority_factor,
+        "cordoned": look.queue.cordoned,
+        "waiting": look.waiting._asdict(),
+        "live": look.live,
+        "share": look.share,
+        "effective_priority": look.effective_priority,
+    }

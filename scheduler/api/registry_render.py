@@ -1,0 +1,60 @@
+"""Executors, nodes and leases as JSON values."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from scheduler.models import Lease
+from scheduler.services.silence import health_of
+
+
+def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
+    """An executor as `executors_listed` gives it, at `now` of the database; without its nodes."""
+    seen = executor.last_seen_at
+    age = None if seen is None else max((now - seen).total_seconds(), 0.0)
+    return {
+        "name": executor.name,
+        "health": health_of(seen, now),
+        "heartbeat_age": age,
+        "last_seen_at": seen,
+        "incarnation": executor.incarnation,
+        "driver": executor.driver,
+        "max_sessions": executor.max_sessions,
+        "lease_count": executor.lease_count,
+        "node_count": executor.node_count,
+        "projects": [project.address for project in executor.projects.all()],
+        "unconfirmed_after": executor.unconfirmed_after,
+        "cordoned": executor.cordoned,
+        "cordon_reason": executor.cordon_reason,
+        "draining_since": executor.draining_since,
+        "created_at": executor.created_at,
+    }
+
+
+def node_json(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A node as it was told, with every key."""
+    return {
+        "name": node.get("name", ""),
+        "allocatable": node.get("allocatable", {}),
+        "free": node.get("free", {}),
+        "labels": node.get("labels", {}),
+        "taints": node.get("taints", []),
+    }
+
+
+def lease_json(lease: Lease) -> dict[str, Any]:
+    """A lease, and what it is for; the session comes with its project and queue."""
+    session = lease.session
+    return {
+        "session_id": session.pk,
+        "session_name": session.name,
+        "project": session.project.address,
+        "queue": session.queue.name,
+        "status": session.status,
+        "node": session.node,
+        "fencing_token": lease.fencing_token,
+        "granted_at": lease.granted_at,
+        "accepted": lease.accepted,
+        "lost_at": lease.lost_at,
+        "run_deadline": lease.run_deadline,
+    }

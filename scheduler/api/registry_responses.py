@@ -1,0 +1,110 @@
+"""The shapes of the registry of executors, for the OpenAPI document."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from scheduler.services.silence import Health
+
+
+class Executor(BaseModel):
+    """Who runs sessions beside one cluster."""
+
+    name: str
+    health: Health
+    """`late` after 30 s without a heartbeat, `silent` after 60 s."""
+    heartbeat_age: float | None
+    """Seconds."""
+    last_seen_at: datetime | None
+    incarnation: int
+    """Of its agent: grows with each start."""
+    driver: str
+    max_sessions: int
+    lease_count: int
+    node_count: int
+    projects: list[str]
+    """The only ones it serves; none: all."""
+    unconfirmed_after: float | None
+    """Seconds; null: the server's setting, 0: never."""
+    cordoned: bool
+    cordon_reason: str
+    draining_since: datetime | None
+    created_at: datetime
+
+
+class ExecutorPage(BaseModel):
+    """Executors by name."""
+
+    next: str | None
+    previous: str | None
+    results: list[Executor]
+
+
+class ExecutorNode(BaseModel):
+    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+
+    name: str
+    allocatable: dict[str, str | float]
+    free: dict[str, str | float]
+    labels: dict[str, str]
+    taints: list[dict[str, Any]]
+
+
+class ExecutorWithNodes(Executor):
+    """An executor with all of its nodes."""
+
+    nodes: list[ExecutorNode]
+
+
+class ExecutorWithToken(Executor):
+    """A new executor, and its token, which is told this once."""
+
+    token: str
+
+
+class ExecutorToken(BaseModel):
+    """The only token of an executor, which is told this once."""
+
+    name: str
+    token: str
+
+
+class ExecutorLease(BaseModel):
+    """The right of an executor to run a session."""
+
+    session_id: UUID
+    session_name: str
+    project: str
+    queue: str
+    status: str
+    node: str
+    fencing_token: int
+    granted_at: datetime
+    accepted: bool
+    lost_at: datetime | None
+    """Since when its executor has been silent for too long."""
+    run_deadline: datetime | None
+
+
+class ExecutorLeasePage(BaseModel):
+    """Leases, the oldest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[ExecutorLease]
+
+
+class DrainedExecutor(BaseModel):
+    """What a drain did."""
+
+    name: str
+    asked: int
+    """Runs that this call asked to stop."""
+    returned: int
+    """Leases that the executor had not accepted: they went back to their queues, uncounted."""
+    left: int
+    """Leases that it still has."""
+    kept: int
+    """Of these, interactive and inference sessions, which run on to their own end."""

@@ -1,0 +1,117 @@
+"""What goes on just now, for whoever looks on, in a handful of statements however much that is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from retry.resources import Amounts
+from scheduler.fairshare import cost, effective_priority
+from scheduler.models import Executor
+from scheduler.selectors import executors_listed
+from scheduler.services.standing import Standing, amounts_used, queues_standing
+from sessions_app.authorization import Actor
+from sessions_app.figures import Count, Waiting, retries_waiting, waiting_by_queue
+from sessions_app.locks import database_now
+from sessions_app.models import Queue
+from sessions_app.pace import Pace, pace
+from sessions_app.policy_selectors import queues_visible
+from sessions_app.quotas import SESSIONS
+from sessions_app.selectors import projects_visible
+
+LISTED = 200
+"""Queues that are told of one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLook:
+    """A queue in which something waits or runs; `share` is of the pool, as of now."""
+
+    queue: Queue
+    waiting: Count
+    live: int
+    share: float
+    effective_priority: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it. `queues` has those with the most work first, `more_queues` is how many others
+    have some; `executors` are those of `executors_listed`, None for
+    whom they are none of their business."""
+
+    at: datetime
+    waiting: Count
+    live: int
+    retries: Waiting
+    pace: Pace
+    queues: list[QueueLook]
+    more_queues: int
+    executors: list[Executor] | None
+
+
+def overview(actor: Actor, address: str | None = None) -> Overview:
+    """What goes on in the projects that the actor may see, or in the one of this address."""
+    # Whoever sees everything asks without a list of projects, which is cheaper.
+    everything = actor.is_cluster_admin and address is None
+    projects = None if everything else projects_visible(actor, address)
+    queues = queues_visible(actor)
+    if projects is not None:
+        queues = queues.filter(project__in=projects)
+    keys = list(queues.values_list("pk", flat=True))
+    work = _Work(waiting_by_queue(keys), amounts_used(queues=keys))
+    now = database_now()
+    busy, standing = work.busy, queues_standing({}, now)
+    listed = busy[:LISTED]
+    rows = queues.in_bulk(listed)
+    return Overview(
+        at=now,
+        waiting=Count(
+            sum(each.value for each in work.waiting.values()),
+            any(each.more for each in work.waiting.values()),
+        ),
+        live=sum(work.live(key) for key in work.used),
+        retries=retries_waiting(projects=projects),
+        pace=pace(projects),
+        queues=[_queue_look(rows[key], work, standing) for key in listed if key in rows],
+        more_queues=len(busy) - len(listed),
+        executors=_executors(actor),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What waits in queues and what runs, by the queue's key."""
+
+    waiting: Mapping[int, Count]
+    used: Mapping[int, Amounts]
+
+    @property
+    def busy(self) -> list[int]:
+        """The queues that have any, those that hold most first."""
+        return sorted(
+            self.waiting.keys() | self.used.keys(),
+            key=lambda key: (-self.live(key), -self.waits(key).value, key),
+        )
+
+    def waits(self, key: int) -> Count:
+        return self.waiting.get(key, Count(0))
+
+    def live(self, key: int) -> int:
+        return int(self.used.get(key, {}).get(SESSIONS, Decimal(0)))
+
+
+def _queue_look(queue: Queue, work: _Work, standing: Standing) -> QueueLook:
+    return QueueLook(
+        queue=queue,
+        waiting=work.waits(queue.pk),
+        live=work.live(queue.pk),
+        share=cost(work.used.get(queue.pk, {}), standing.pool),
+        effective_priority=effective_priority(queue.priority_factor, standing.level(queue.pk)),
+    )
+
+
+def _executors(actor: Actor) -> list[Executor] | None:
+    if not actor.is_cluster_admin:
+        return None
+    return list(executors_listed(actor).defer("nodes").order_by("name"))

@@ -1,0 +1,111 @@
+"""Executors as operators know them: made with a token, changed, closed and deleted."""
+
+from collections.abc import Collection, Sequence
+
+from django.db import IntegrityError, transaction
+
+from scheduler.locks import lock_executor
+from scheduler.models import Executor, Lease
+from sessions_app import wakeups
+from sessions_app.errors import Conflict, NotFound
+from sessions_app.locks import database_now
+from sessions_app.models import Project
+from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.services.records import cordon_check, record_facts, record_save
+from sessions_app.services.tokens import executor_tokens_revoke, token_create
+
+DECIDED = frozenset({"name", "projects", "unconfirmed_after", "cordoned", "cordon_reason"})
+"""What operators decide of an executor; the rest it says itself."""
+LONGEST = 366 * 86_400
+"""Seconds of `unconfirmed_after`: what is beyond would overflow the sweep, of all executors."""
+CORDON = frozenset({"cordoned", "cordon_reason"})
+NO_DRAIN = {"draining_since": None, "drained_by": "", "drain_force": False}
+
+
+def executor_create(executor: Executor, *, projects: Sequence[Project], by: str) -> str:
+    """Make an executor that serves these projects, without any all; its token, which is not kept.
+
+    Tokens that are left of an earlier executor of its name end. Raises `Conflict` if there is one.
+    """
+    cordon_check(cordoned=executor.cordoned, reason=executor.cordon_reason)
+    try:
+        with transaction.atomic():
+            record_save(executor, by=by, many={"projects": projects})
+            return executor_token_renew(executor, by=by)
+    except IntegrityError as error:
+        if "scheduler_executor_name" not in str(error):
+            raise
+        why = f"there is an executor {executor.name!r} already"
+        raise Conflict(why, errors={"name": ["is taken"]}) from error
+
+
+def executor_save(
+    executor: Executor,
+    *,
+    by: str,
+    fields: Collection[str],
+    projects: Sequence[Project] | None = None,
+) -> None:
+    """Write these fields of an executor that is there, and if given whom it serves.
+
+    Raises `InvalidInput` if it is cordoned without a reason, `NotFound` if it is gone.
+    """
+    cordon_check(cordoned=executor.cordoned, reason=executor.cordon_reason)
+    many = {} if projects is None else {"projects": projects}
+    verb = "change"
+    if many.keys() | fields <= CORDON:
+        verb = "cordon" if executor.cordoned else "uncordon"
+    with transaction.atomic():
+        if _locked(executor).draining_since is not None and verb == "uncordon":
+            fields = {*fields, *NO_DRAIN}
+            for name, value in NO_DRAIN.items():
+                setattr(executor, name, value)
+        record_save(executor, by=by, fields=fields, many=many, verb=verb)
+        if not executor.cordoned:
+            wakeups.work_after_commit()
+
+
+def executor_cordon(executor: Executor, *, reason: str, by: str) -> None:
+    """Give it no new leases; what runs goes on."""
+    executor.cordoned, executor.cordon_reason = True, reason
+    executor_save(executor, by=by, fields=CORDON)
+
+
+def executor_uncordon(executor: Executor, *, by: str) -> None:
+    """Give it leases again; if it was being drained, that is over."""
+    executor.cordoned, executor.cordon_reason = False, ""
+    executor_save(executor, by=by, fields=CORDON)
+
+
+def executor_token_renew(executor: Executor, *, by: str) -> str:
+    """Make the one token with which its agent may call from now on; the secret, which is not kept.
+
+    Raises `NotFound` if the executor is gone.
+    """
+    with transaction.atomic():
+        name = _locked(executor).name
+        executor_tokens_revoke(name, by=by)
+        return token_create(name=f"executor {name}", executor_name=name, by=by)
+
+
+def executor_delete(executor: Executor, *, by: str) -> None:
+    """Delete an executor and its tokens; a `Conflict` while it holds leases."""
+    with transaction.atomic():
+        # A round that grants it something holds the same lock.
+        locked = _locked(executor)
+        held = Lease.objects.filter(executor=locked).count()
+        if held:
+            text = f"it holds {held} lease{'s' * (held > 1)}: cordon it, and delete it when"
+            raise Conflict(f"{text} what runs there has ended", lease_count=held)
+        executor_tokens_revoke(locked.name, by=by)
+        data = {"before": record_facts(locked, DECIDED), "after": {}}
+        entry = AuditRow(by, "executor.delete", "executor", locked.name, data=data)
+        audit_append([entry], now=database_now())
+        locked.delete()
+
+
+def _locked(executor: Executor) -> Executor:
+    found = lock_executor(executor.name)
+    if found is None:
+        raise NotFound(f"no executor {executor.name}")
+    return found

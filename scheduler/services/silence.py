@@ -1,0 +1,74 @@
+"""How long executors have been silent: what that is called, and telling it once."""
+
+import logging
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q
+
+logger = logging.getLogger(__name__)
+
+
+class Health(StrEnum):
+    """What the age of an executor's heartbeat says of it."""
+
+    ALIVE = "alive"
+    LATE = "late"
+    SILENT = "silent"
+    """For so long that it counts as gone: nothing waits for it."""
+    NEVER_HEARD = "never_heard"
+
+
+def late_before(now: datetime) -> datetime:
+    """Who has not been heard since then is late."""
+    return now - timedelta(seconds=settings.REPRISE["executor_late_after"])
+
+
+def silent_before(now: datetime) -> datetime:
+    """Who has not been heard since then is silent."""
+    return now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
+
+
+def health_of(last_seen_at: datetime | None, now: datetime) -> Health:
+    """How an executor is that was heard last at this time."""
+    if last_seen_at is None:
+        return Health.NEVER_HEARD
+    if last_seen_at < silent_before(now):
+        return Health.SILENT
+    return Health.LATE if last_seen_at < late_before(now) else Health.ALIVE
+
+
+def health_condition(health: Health, now: datetime) -> Q:
+    """The executors that are so."""
+    late, silent = late_before(now), silent_before(now)
+    return {
+        Health.ALIVE: Q(last_seen_at__gte=max(late, silent)),
+        Health.LATE: Q(last_seen_at__gte=silent, last_seen_at__lt=late),
+        Health.SILENT: Q(last_seen_at__lt=silent),
+        Health.NEVER_HEARD: Q(last_seen_at=None),
+    }[health]
+
+
+# Only where it changes; of several sweeps at once, one.
+_TURNED = """
+    UPDATE scheduler_executor
+    SET warned_at = CASE WHEN warned_at IS NULL THEN clock_timestamp() END
+    WHERE last_seen_at IS NOT NULL AND (warned_at IS NULL)
+        = (last_seen_at < clock_timestamp() - make_interval(secs => %s))
+    RETURNING name, warned_at IS NOT NULL, extract(epoch FROM clock_timestamp() - last_seen_at)
+"""
+
+
+def silence_tell() -> int:
+    """Log which executors have become late, and which of them are heard again; how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TURNED, [settings.REPRISE["executor_late_after"]])
+        turned = cursor.fetchall()
+    for name, late, seconds in turned:
+        if late:
+            logger.warning("executor %s has been silent for %.0f s", name, seconds)
+        else:
+            logger.warning("executor %s is heard again", name)
+    return len(turned)

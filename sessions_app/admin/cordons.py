@@ -1,0 +1,22 @@
+"""What can be closed to new work for a while."""
+
+from typing import Any
+
+from sessions_app.admin.base import OperatorForm, add_errors
+from sessions_app.errors import InvalidInput
+from sessions_app.services.records import cordon_check
+
+
+class CordonForm(OperatorForm):
+    """Asks for the reason, as the service does."""
+
+    def clean(self) -> dict[str, Any]:
+        """Django's hook."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        try:
+            cordon_check(
+                cordoned=bool(cleaned.get("cordoned")), reason=cleaned.get("cordon_reason") or ""
+            )
+        except InvalidInput as error:
+            add_errors(self, error)
+        return cleaned

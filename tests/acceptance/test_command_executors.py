@@ -1,0 +1,117 @@
+"""`reprise executor`, and an agent that runs with the token that it printed."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reprise_client import Client
+
+from tests.acceptance.running import Program, Standalone, clean_environ, ended, submit, until
+
+pytestmark = pytest.mark.slow
+
+REPRISE = str(Path(sys.executable).with_name("reprise"))
+AT_ONCE = {"REPRISE_SIMULATE": '{"exit_codes": [0], "seconds": 0.1}'}
+Run = subprocess.CompletedProcess[str]
+Reprise = Callable[..., Run]
+
+
+@pytest.fixture
+def reprise(standalone: Standalone) -> Reprise:
+    said = standalone.credentials
+    environ = clean_environ(REPRISE_URL=said["url"], REPRISE_TOKEN=said["token"])
+
+    def run(*arguments: str) -> Run:
+        return subprocess.run(
+            [REPRISE, *arguments],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def name(reprise: Reprise, client: Client) -> Iterator[str]:
+    """Of an executor that is to be made, and is gone afterwards."""
+    yield "rack-7"
+    until(lambda: client.executor("rack-7").lease_count == 0, "it holds nothing")
+    done = reprise("executor", "delete", "rack-7", "--yes")
+    assert (done.stdout, done.returncode) == ("executor/rack-7 deleted\n", 0), done.stderr
+
+
+def agent(standalone: Standalone, name: str, token: str, state: Path) -> Program:
+    command = [sys.executable, "-m", "executor", "--name", name, "--driver", "simulated"]
+    command += ["--url", standalone.credentials["url"], "--state-dir", str(state)]
+    return Program(command, REPRISE_EXECUTOR_TOKEN=token)
+
+
+def test_an_executor_from_its_token_to_its_cordon(
+    standalone: Standalone, reprise: Reprise, client: Client, name: str, tmp_path: Path
+) -> None:
+    made = reprise("executor", "create", name, "--unconfirmed-after", "60")
+    assert re.fullmatch(r"rpr_\S{43}\n", made.stdout), made
+    assert made.stderr == f"executor/{name} created; its token is shown only now\n"
+    again = reprise("executor", "create", name)
+    assert (again.returncode, again.stdout) == (5, "")
+    assert "already; a new token: reprise executor token rack-7" in again.stderr
+
+    program = agent(standalone, name, made.stdout.strip(), tmp_path / "state")
+    try:
+        until(lambda: client.executor(name).health == "alive", "its agent has called in")
+        assert reprise("executor", "cordon", "local", "--reason", "test").returncode == 0
+        first = submit(client, "true", environ=AT_ONCE)
+        assert ended(client, first)[0].executor == name
+        told = reprise("describe", "executor", name).stdout
+        assert re.search(r"Health\s+alive", told)
+        assert re.search(r"Driver\s+simulated", told)
+        assert re.search(r"NODE\s+HAS\s+FREE", told)
+
+        closed = reprise("executor", "cordon", name, "--reason", "new racks")
+        assert closed.stdout == f"executor/{name} cordoned\n"
+        listed = reprise("get", "executors").stdout
+        assert re.search(rf"^{name}\s+alive\s.*ago\s+yes\s", listed, re.MULTILINE), listed
+        waits = submit(client, "true", environ=AT_ONCE)
+        reason = until(lambda: client.session(waits).pending_reason, "it says why it waits")
+        assert "what could run it is cordoned: local: test; rack-7: new racks" in reason
+        opened = reprise("executor", "uncordon", name)
+        assert opened.stdout == f"executor/{name} uncordoned\n"
+        assert ended(client, waits)[0].executor == name
+
+        renewed = _json(reprise, "executor", "token", name, "-o", "json")
+        assert renewed["name"] == name
+        until(lambda: "was withdrawn" in program.said[1], "its agent is refused")
+    finally:
+        assert reprise("executor", "uncordon", "local").returncode == 0
+        program.kill()
+
+
+def test_what_get_prints_changes_nothing(reprise: Reprise, name: str, tmp_path: Path) -> None:
+    reprise("executor", "create", name, "--project", "default/default")
+    assert reprise("get", "executors", "-o", "name").stdout == f"local\n{name}\n"
+    document = _json(reprise, "get", "executor", name, "-o", "json")
+    assert document["spec"] == {"projects": ["default/default"], "unconfirmed_after": None}
+    path = tmp_path / "executor.json"
+    path.write_text(json.dumps(document))
+    assert reprise("apply", "-f", str(path)).stdout == f"executor/{name} unchanged\n"
+    path.write_text(json.dumps({**document, "spec": {"unconfirmed_after": 60}}))
+    assert reprise("apply", "-f", str(path)).stdout == f"executor/{name} configured\n"
+    assert _json(reprise, "get", "executor", name, "-o", "json")["spec"]["projects"] == []
+    path.write_text(json.dumps({**document, "metadata": {"name": "ghost"}}))
+    refused = reprise("apply", "-f", str(path))
+    assert refused.returncode == 3
+    assert "metadata.name: there is no executor ghost; make it: reprise executor" in refused.stderr
+
+
+def _json(reprise: Reprise, *arguments: str) -> Any:
+    done = reprise(*arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

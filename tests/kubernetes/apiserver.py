@@ -1,0 +1,244 @@
+"""etcd and kube-apiserver as child processes, on free ports, with certificates of their own."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+ADMIN, EXECUTOR = "admin-token", "executor-token"
+PATIENCE_SECONDS = 90.0
+
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/apis/{GROUP}/v1"
+ROLE = "reprise-executor"
+RULES = [
+    {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "verbs": ["create", "get", "list", "watch", "patch", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["services"], "verbs": ["create", "get"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
+]
+
+Object = dict[str, Any]
+
+
+def binaries() -> Path | None:
+    """Where etcd and kube-apiserver are, as envtest has it."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    found = Path(named) if named else None
+    return found if found and (found / "kube-apiserver").exists() else None
+
+
+class ApiServer:
+    """One cluster without nodes. `ADMIN` may do everything; `EXECUTOR` has the rights that the
+    test binds to the user `executor`."""
+
+    def __init__(self, directory: Path, assets: Path):
+        self._assets = assets
+        self.directory = directory
+        self._etcd_port, self._peer_port, self.port = _free_ports(3)
+        self._etcd: subprocess.Popen[bytes] | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+        self.certificate = directory / "server.crt"
+        self._make_certificate()
+        (directory / "tokens.csv").write_text(
+            f'{ADMIN},admin,1,"system:masters"\n{EXECUTOR},executor,2,""\n'
+        )
+        self._context = ssl.create_default_context(cafile=str(self.certificate))
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        if self._etcd is None:
+            self._etcd = self._spawn("etcd", *self._etcd_flags())
+        self._server = self._spawn("kube-apiserver", *self._server_flags())
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._ready():
+            assert self._server.poll() is None, self._log("kube-apiserver")
+            assert time.monotonic() < deadline, self._log("kube-apiserver")
+            time.sleep(0.1)
+
+    def stop_server(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Only the API server goes; etcd keeps what there is. `start` brings it back."""
+        if self._server is not None:
+            self._server.send_signal(number)
+            self._server.wait()
+            self._server = None
+
+    def stop(self) -> None:
+        self.stop_server()
+        if self._etcd is not None:
+            self._etcd.kill()
+            self._etcd.wait()
+            self._etcd = None
+
+    def kubeconfig(self, name: str, token: str, server: str = "") -> Path:
+        """A kubeconfig whose token is in a file of its own, so that it can be rotated."""
+        token_file = self.directory / f"{name}.token"
+        token_file.write_text(token)
+        return self._kubeconfig(name, {"tokenFile": str(token_file)}, server)
+
+    def _kubeconfig(self, name: str, user: Mapping[str, str], server: str) -> Path:
+        authority = base64.b64encode(self.certificate.read_bytes()).decode()
+        path = self.directory / f"{name}.kubeconfig"
+        cluster = {"server": server or self.url, "certificate-authority-data": authority}
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "test",
+                    "clusters": [{"name": "test", "cluster": cluster}],
+                    "users": [{"name": "test", "user": dict(user)}],
+                    "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+                }
+            )
+        )
+        return path
+
+    def call(self, method: str, path: str, body: Any = None, *, kind: str = "") -> Object:
+        """One request as the admin; the answer. Raises `urllib.error.HTTPError`."""
+        kind = kind or "application/json"
+        headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": kind}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
+            said: Object = json.load(answer)
+        return said
+
+    def ensure(self, path: str, body: Object) -> None:
+        """Creates what is not there yet."""
+        try:
+            self.call("POST", path, body)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
+
+    def namespace(self, name: str) -> None:
+        self.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def grant_executor(self) -> None:
+        """What `docs/kubernetes.md` says that an executor needs."""
+        self.ensure(f"{RBAC}/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES})
+        self.ensure(
+            f"{RBAC}/clusterrolebindings",
+            {
+                "metadata": {"name": ROLE},
+                "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": ROLE},
+                "subjects": [{"apiGroup": GROUP, "kind": "User", "name": "executor"}],
+            },
+        )
+
+    def revoke_executor(self) -> None:
+        self.call("DELETE", f"{RBAC}/clusterrolebindings/{ROLE}")
+
+    def pods(self, namespace: str = "") -> list[Object]:
+        where = f"/namespaces/{namespace}" if namespace else ""
+        items: list[Object] = self.call("GET", f"/api/v1{where}/pods")["items"]
+        return items
+
+    def compact(self) -> None:
+        """Makes etcd forget the past, so that a watch from there is a 410."""
+        revision = self._ask_etcd("maintenance/status", {})["header"]["revision"]
+        self._ask_etcd("kv/compaction", {"revision": revision, "physical": True})
+
+    def _ask_etcd(self, verb: str, body: Object) -> Object:
+        url = f"http://127.0.0.1:{self._etcd_port}/v3/{verb}"
+        request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            said: Object = json.load(answer)
+        return said
+
+    def _ready(self) -> bool:
+        try:
+            self.call("GET", "/api/v1/namespaces/default")
+            # Without it a session that names no priority class is refused.
+            self.call("GET", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical")
+        except OSError:
+            return False
+        return True
+
+    def _spawn(self, program: str, *flags: str) -> subprocess.Popen[bytes]:
+        with (self.directory / f"{program}.log").open("ab") as log:
+            return subprocess.Popen(
+                [self._assets / program, *flags], stdout=log, stderr=log, cwd=self.directory
+            )
+
+    def _log(self, program: str) -> str:
+        return (self.directory / f"{program}.log").read_text(errors="replace")[-4000:]
+
+    def _etcd_flags(self) -> list[str]:
+        client = f"http://127.0.0.1:{self._etcd_port}"
+        peer = f"http://127.0.0.1:{self._peer_port}"
+        return [
+            f"--data-dir={self.directory / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        ]
+
+    def _server_flags(self) -> list[str]:
+        key = self.directory / "server.key"
+        return [
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--etcd-compaction-interval=0",
+            "--bind-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self.port}",
+            f"--cert-dir={self.directory}",
+            f"--tls-cert-file={self.certificate}",
+            f"--tls-private-key-file={key}",
+            f"--token-auth-file={self.directory / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--kubelet-preferred-address-types=InternalIP",
+        ]
+
+    def _make_certificate(self) -> None:
+        command = [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"),
+            *("-keyout", str(self.directory / "server.key"), "-out", str(self.certificate)),
+            *("-subj", "/CN=reprise-test", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def _free_ports(count: int) -> list[int]:
+    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [holder.getsockname()[1] for holder in holders]
+    for holder in holders:
+        holder.close()
+    return ports

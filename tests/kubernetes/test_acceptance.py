@@ -1,0 +1,137 @@
+"""A whole Reprise with an executor of pods: a server, the agent, an API server."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.running import (
+    ROOT,
+    Program,
+    Standalone,
+    clean_environ,
+    ended,
+    reached,
+    submit,
+    until,
+)
+from tests.kubernetes.agent import path_of, purge
+from tests.kubernetes.apiserver import ApiServer
+from tests.kubernetes.kubelet import Kubelet
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+
+NAME = "pods"
+# Beside the new one, the local executor takes nothing more.
+MAKE_EXECUTOR = f"""
+import django
+django.setup()
+from scheduler.models import Executor
+from sessions_app.services.tokens import token_create
+Executor.objects.filter(name="local").update(cordoned=True)
+Executor.objects.create(name="{NAME}")
+print(token_create(name="{NAME}", executor_name="{NAME}"))
+"""
+
+
+class Pods:
+    """An executor of the server, which comes and goes."""
+
+    def __init__(self, server: Standalone, directory: Path, kubeconfig: Path):
+        environ = clean_environ(
+            DATABASE_URL=server.database_url, DJANGO_SETTINGS_MODULE="reprise.settings"
+        )
+        made = subprocess.run(
+            [sys.executable, "-c", MAKE_EXECUTOR],
+            cwd=ROOT, env=environ, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        self._token = made.stdout.strip()
+        self._command = [
+            *(sys.executable, "-m", "executor", "--name", NAME, "--driver", "kubernetes"),
+            *("--url", server.credentials["url"], "--state-dir", str(directory / "state")),
+            *("--kubeconfig", str(kubeconfig), "--relist-seconds", "2"),
+        ]
+        self.program = self.start()
+
+    def start(self) -> Program:
+        self.program = Program(self._command, REPRISE_EXECUTOR_TOKEN=self._token)
+        return self.program
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("kubernetes") / "data") as standalone:
+        standalone.start()
+        yield standalone
+        assert standalone.violations() == []
+        standalone.stop()
+
+
+@pytest.fixture(scope="module")
+def executor(
+    server: Standalone,
+    api: ApiServer,
+    kubelet: Kubelet,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Pods]:
+    api.grant_executor()
+    api.namespace("reprise-default--default")
+    kubeconfig = api.kubeconfig("acceptance", "executor-token")
+    pods = Pods(server, tmp_path_factory.mktemp("executor"), kubeconfig)
+    yield pods
+    pods.program.kill()
+    purge(api)
+
+
+def test_a_flaky_session_runs_to_success(server: Standalone, executor: Pods) -> None:
+    script = "echo attempt $REPRISE_ATTEMPT; test $REPRISE_ATTEMPT = 1"
+    session = submit(server.client, script, policy={"max_retries": 1})
+    attempts = ended(server.client, session)
+    assert len(attempts) == 2, attempts
+    first, second = attempts
+    assert (first.status, first.exit_code) == ("ERROR", 1)
+    assert second.status == "TERMINATED"
+
+
+def test_a_preempted_pod_is_retried(server: Standalone, executor: Pods, api: ApiServer) -> None:
+    script = "test $REPRISE_ATTEMPT = 1 || exec sleep 600"
+    session = submit(server.client, script, policy={"max_retries": 1})
+    reached(server.client, session, "RUNNING")
+    (pod,) = _pods(api, session)
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "preempted by a pod of a higher priority",
+    }
+    api.call(
+        "PATCH",
+        f"{path_of(pod)}/status",
+        {"status": {"conditions": [condition]}},
+        kind="application/strategic-merge-patch+json",
+    )
+    api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 1})
+    attempts = ended(server.client, session)
+    assert len(attempts) == 2, attempts
+    first, second = attempts
+    assert (first.status, first.cause) == ("ERROR", "preempted")
+    assert second.status == "TERMINATED"
+
+
+def test_the_next_agent_goes_on(server: Standalone, executor: Pods, api: ApiServer) -> None:
+    session = submit(server.client, "echo began; sleep 5; echo done")
+    reached(server.client, session, "RUNNING")
+    executor.program.kill()
+    executor.start()
+    (attempt,) = ended(server.client, session)
+    assert attempt.status == "TERMINATED"
+    assert server.client.logs(session) == b"began\ndone\n"
+    until(lambda: not _pods(api, session))
+
+
+def _pods(api: ApiServer, session: str) -> list[dict[str, Any]]:
+    found = api.pods("reprise-default--default")
+    return [pod for pod in found if pod["metadata"]["labels"].get("reprise.dev/session") == session]

@@ -1,0 +1,184 @@
+"""Agents come and go, and fail, while pods go on."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from executor.failpoints import OF_PODS
+from tests.executor_fake import FakeServer
+from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
+from tests.kubernetes.apiserver import ApiServer
+from tests.unit.executor.conftest import until
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+
+LONG = "trap 'exit 9' TERM; echo up; sleep 4 & wait; echo down"
+
+
+def test_pods_outlive_an_agent_that_is_stopped(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, LONG)
+    server.wait_for(lambda: b"up" in session.log)
+    assert agent.stop() == 0
+    (pod,) = agent.pods_of(session)
+    agent.start()
+    server.wait_settled(session)
+
+    assert session.final["status"] == "TERMINATED"
+    assert session.termination["pod"]["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert session.log == b"up\ndown\n"
+
+
+@pytest.mark.parametrize("state_is_lost", [False, True])
+def test_pods_outlive_an_agent_that_is_killed(
+    server: FakeServer, agent: PodAgent, state_is_lost: bool
+) -> None:
+    session = submit(server, LONG)
+    server.wait_for(lambda: b"up" in session.log)
+    agent.kill()
+    if state_is_lost:
+        shutil.rmtree(agent.state)
+    agent.start()
+    server.wait_settled(session)
+
+    assert session.settled == "reported"
+    assert session.final["status"] == "TERMINATED"
+    assert session.log == b"up\ndown\n"
+    until(lambda: not agent.pods_of(session))
+
+
+def test_an_end_is_not_lost_with_the_state(server: FakeServer, agent: PodAgent) -> None:
+    """The pod ends while there is no agent, and whoever comes next has no files."""
+    session = submit(server, "sleep 1; exit 4")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    agent.kill()
+    shutil.rmtree(agent.state)
+    until(lambda: agent.pod_of(session)["status"]["phase"] == "Failed")
+    agent.start()
+    server.wait_settled(session)
+    (container,) = session.termination["pod"]["status"]["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == 4
+
+
+@pytest.mark.parametrize("name", OF_PODS)
+def test_killed_around_a_creation(
+    server: FakeServer, pods: PodAgent, tmp_path: Path, name: str
+) -> None:
+    once = {"REPRISE_FAILPOINT": name, "REPRISE_FAILPOINT_ONCE": str(tmp_path / "once")}
+    pods.start(**once)
+    session = submit(server, "sleep 1")
+    pods.wait()
+    pods.start(**once)
+    server.wait_settled(session)
+
+    created = name == "executor.after_pod_create"
+    assert session.final["status"] == ("TERMINATED" if created else "ERROR")
+    if not created:
+        assert session.termination["reason"] == "PodVanished"
+
+
+def test_pods_that_the_server_let_go_of_are_deleted(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "sleep 600")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    agent.kill()
+    shutil.rmtree(agent.state)
+    server.stop_session(session, "unknown", 0)
+    agent.start()
+    until(lambda: not agent.pods_of(session))
+
+
+def test_a_lease_that_expired_fences_its_pods(server: FakeServer, agent: PodAgent) -> None:
+    server.lease_ttl, server.lease_grace = 3.0, 4.0
+    session = submit(server, "sleep 600")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    server.refusal = lambda verb, _body: 503 if verb == "lease" else None
+    server.wait_settled(session)
+    assert session.termination["lease_expired"] is True
+    until(lambda: not agent.pods_of(session))
+
+
+def test_without_rights_nothing_is_taken(
+    server: FakeServer, agent: PodAgent, api: ApiServer
+) -> None:
+    first = submit(server, "true")
+    server.wait_settled(first)
+    api.revoke_executor()
+    session = submit(server, "true")
+    server.wait_for(lambda: _last_lease(server)["trouble"] != "" or session.returned is not None)
+    until(lambda: "cannot" in _last_lease(server)["trouble"])
+    assert _last_lease(server)["limits"]["max_sessions"] == 0
+    assert session.settled is None
+
+    api.grant_executor()
+    until(lambda: _last_lease(server)["trouble"] == "")
+    second = submit(server, "true")
+    server.wait_settled(second)
+    assert second.final["status"] == "TERMINATED"
+
+
+def test_a_missing_namespace_is_the_executors_trouble(
+    server: FakeServer, agent: PodAgent, api: ApiServer
+) -> None:
+    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/elsewhere"})
+    server.wait_for(lambda: session.returned is not None)
+    assert "reprise-default--elsewhere" in (session.returned or "")
+    until(lambda: "reprise-default--elsewhere" in _last_lease(server)["trouble"])
+
+    api.namespace("reprise-default--elsewhere")
+    until(lambda: _last_lease(server)["trouble"] == "")
+    assert not agent.pods_of(session)
+
+
+def test_namespaces_can_be_made(server: FakeServer, pods: PodAgent, api: ApiServer) -> None:
+    pods.kubeconfig = api.kubeconfig("admin", "admin-token")
+    pods.start("--create-namespaces")
+    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/made"})
+    server.wait_settled(session)
+    assert session.final["status"] == "TERMINATED"
+
+
+def test_a_rotated_token_is_read_again(
+    server: FakeServer, pods: PodAgent, api: ApiServer, executor_token: str
+) -> None:
+    pods.kubeconfig = api.kubeconfig("rotated", "expired")
+    pods.start()
+    until(lambda: "(401)" in pods.log.read_text())
+    (api.directory / "rotated.token").write_text(executor_token)
+    session = submit(server, "true")
+    server.wait_settled(session)
+    assert session.final["status"] == "TERMINATED"
+
+
+def test_a_pod_that_vanished(server: FakeServer, agent: PodAgent, api: ApiServer) -> None:
+    """Somebody takes the finalizer off and deletes the pod with force while nobody looks."""
+    session = submit(server, "sleep 600")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    agent.kill()
+    (pod,) = agent.pods_of(session)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+    api.call(
+        "PATCH",
+        path,
+        {"metadata": {"finalizers": None}},
+        kind="application/merge-patch+json",
+    )
+    api.call("DELETE", path, {"gracePeriodSeconds": 0})
+    agent.start()
+    server.wait_settled(session)
+    assert session.termination["reason"] == "PodVanished"
+
+
+def _last_lease(server: FakeServer) -> dict[str, Any]:
+    empty: dict[str, Any] = {"trouble": "", "limits": {}}
+    return next((body for verb, body in reversed(server.calls) if verb == "lease"), empty)
+
+
+def test_the_api_server_is_not_needed_to_stop(
+    server: FakeServer, pods: PodAgent, api: ApiServer
+) -> None:
+    pods.kubeconfig = api.kubeconfig("nowhere", "token", server="https://127.0.0.1:9")
+    pods.start()
+    until(lambda: "watching pods" in pods.log.read_text())
+    assert pods.stop() == 0
+    assert server.calls == []

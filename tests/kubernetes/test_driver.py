@@ -1,0 +1,187 @@
+"""Sessions as pods: what becomes of them, through a real agent and a real API server."""
+
+import signal
+
+import pytest
+
+from tests.executor_fake import FakeServer
+from tests.kubernetes.agent import PodAgent, path_of, submit
+from tests.kubernetes.kubelet import Kubelet, now
+from tests.unit.executor.conftest import until
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+
+
+def test_a_session_runs_as_a_pod(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "echo $GREETING to you", environ={"GREETING": "hello"})
+    server.wait_settled(session)
+
+    assert session.final["status"] == "TERMINATED"
+    assert session.final["node"].startswith("node-")
+    assert session.statuses[0] == "PREPARING"
+    assert "RUNNING" in session.statuses
+    assert session.log == b"hello to you\n"
+    # The pod goes once its end was answered.
+    until(lambda: not agent.pods_of(session))
+
+
+def test_a_failure_carries_the_pod(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "echo oh no; exit 3")
+    server.wait_settled(session)
+
+    assert session.final["status"] == "ERROR"
+    (container,) = session.termination["pod"]["status"]["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == 3
+    assert session.log == b"oh no\n"
+
+
+def test_a_cancelled_session_ends_with_its_pod(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "trap 'echo bye; exit 5' TERM; echo up; sleep 600 & wait")
+    server.wait_for(lambda: b"up" in session.log)
+    server.stop_session(session, "cancelled", 30)
+    server.wait_settled(session)
+
+    assert session.final["status"] == "ERROR"
+    assert session.termination["deleted_by_us"] is True
+    assert session.log == b"up\nbye\n"
+    until(lambda: not agent.pods_of(session))
+
+
+def test_the_ranks_of_a_session_end_together(server: FakeServer, agent: PodAgent) -> None:
+    script = "echo rank $REPRISE_RANK of $REPRISE_CLUSTER_SIZE; "
+    script += "if [ $REPRISE_RANK = 2 ]; then exit 7; fi; sleep 600"
+    session = submit(server, script, cluster_size=3, termination_grace_period=2)
+    server.wait_settled(session)
+
+    pod = session.termination["pod"]
+    assert pod["metadata"]["labels"]["reprise.dev/rank"] == "2"
+    assert session.final["status"] == "ERROR"
+    assert b"rank 0 of 3" in session.log
+    assert b"==== rank 2 ====\nrank 2 of 3\n" in session.log
+    until(lambda: not agent.pods_of(session))
+
+
+def test_all_ranks_succeed(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "true", cluster_size=3)
+    server.wait_settled(session)
+    assert session.final["status"] == "TERMINATED"
+
+
+def test_what_the_cluster_refuses_is_the_sessions_fault(
+    server: FakeServer, agent: PodAgent
+) -> None:
+    session = submit(server, "true", pod_spec={"priorityClassName": "no-such-class"})
+    other = submit(server, "true", pod_spec={"hostNetwork": True})
+    server.wait_settled(session, other)
+
+    assert session.termination["reason"] == "Invalid"
+    assert "no-such-class" in session.final["message"]
+    assert other.termination["reason"] == "ValidationError"
+
+
+def test_another_pod_of_the_name_is_no_success(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    name = "0192f8a0-0000-7000-8000-000000000001"
+    body = {
+        "metadata": {"name": f"reprise-{name}-0", "labels": {"test": "foreign"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox", "command": ["true"]}]},
+    }
+    agent.api.call("POST", "/api/v1/namespaces/reprise-default--tests/pods", body)
+    session = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": name})
+    server.wait_settled(session)
+    assert session.termination["reason"] == "PodCreateFailed"
+
+
+def test_a_preempted_pod_says_so(server: FakeServer, agent: PodAgent, kubelet: Kubelet) -> None:
+    kubelet.mine = lambda _pod: False
+    session = submit(server, "sleep 600")
+    pod = agent.pod_of(session)
+    agent.bind(pod, "node-1")
+    agent.set_status(
+        pod,
+        phase="Running",
+        conditions=[
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": "preempting to accommodate a higher priority pod",
+            }
+        ],
+    )
+    agent.api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 30})
+    server.wait_for(lambda: "TERMINATING" in session.statuses)
+    agent.set_status(pod, phase="Failed")
+    server.wait_settled(session)
+
+    conditions = session.termination["pod"]["status"]["conditions"]
+    assert "PreemptionByScheduler" in [each.get("reason") for each in conditions]
+    assert "deleted_by_us" not in session.termination
+
+
+def test_evidence_outlives_a_forced_deletion(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    """Somebody deletes the pod with force while nobody looks: the finalizer keeps it."""
+    kubelet.mine = lambda _pod: False
+    session = submit(server, "sleep 600")
+    pod = agent.pod_of(session)
+    agent.process.send_signal(signal.SIGSTOP)
+    agent.set_status(pod, phase="Failed", reason="Evicted", message="The node was low on memory.")
+    agent.api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
+    agent.process.send_signal(signal.SIGCONT)
+    server.wait_settled(session)
+    assert session.termination["pod"]["status"]["reason"] == "Evicted"
+    until(lambda: not agent.pods_of(session))
+
+
+def test_a_pod_that_never_had_a_node_ends_at_once(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    kubelet.mine = lambda _pod: False
+    session = submit(server, "true")
+    agent.pod_of(session)
+    server.stop_session(session, "cancelled", 30)
+    server.wait_settled(session)
+    assert session.termination["deleted_by_us"] is True
+    until(lambda: not agent.pods_of(session))
+
+
+def test_what_a_pod_waits_for_is_told(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    kubelet.mine = lambda _pod: False
+    session = submit(server, "true")
+    pod = agent.pod_of(session)
+    metadata = pod["metadata"]
+    agent.api.call(
+        "POST",
+        f"/api/v1/namespaces/{metadata['namespace']}/events",
+        {
+            "metadata": {"generateName": "event-"},
+            "involvedObject": {
+                "kind": "Pod",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "type": "Warning",
+            "reason": "FailedMount",
+            "message": "the volume is elsewhere",
+            "lastTimestamp": now(),
+        },
+    )
+    server.wait_for(lambda: any("FailedMount" in report["message"] for report in session.reports))
+    assert session.reports[-1]["pod"]["metadata"]["uid"] == metadata["uid"]
+
+
+def test_the_nodes_are_told(server: FakeServer, agent: PodAgent) -> None:
+    def told() -> bool:
+        leases = [body for verb, body in server.calls if verb == "lease"]
+        return bool(leases) and len(leases[-1]["nodes"] or ()) == 2
+
+    until(told)
+    *_, last = (body for verb, body in server.calls if verb == "lease" and body["nodes"])
+    assert {node["name"] for node in last["nodes"]} == {"node-0", "node-1"}
+    assert last["nodes"][0]["allocatable"]["cpu"] == "64"

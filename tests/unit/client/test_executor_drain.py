@@ -1,0 +1,45 @@
+from typing import Any
+
+import pytest
+from reprise_client.cli import executor
+
+from tests.unit.client.conftest import Command
+from tests.unit.client.server import FakeServer
+
+DRAIN, ONE = "POST /executors/gpu-1/drain/", "GET /executors/gpu-1/"
+
+
+@pytest.fixture
+def drained(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    monkeypatch.setattr(executor, "POLL_SECONDS", 0.0)
+    server.on(DRAIN, {"name": "gpu-1", "asked": 7, "returned": 2, "left": 8, "kept": 1})
+    return server
+
+
+def test_it_says_what_it_did(command: Command, drained: FakeServer) -> None:
+    result = command("executor", "drain", "gpu-1", "--reason", "new kernel")
+    assert result.exit_code == 0
+    said = "executor/gpu-1 draining: 7 runs asked to stop, 2 leases taken back, 8 left\n"
+    assert result.stdout == said
+    assert "1 of them are never retried and run on; --force ends them" in result.stderr
+    assert drained.calls[0].body == {"reason": "new kernel", "force": False}
+
+
+def test_it_waits_until_nothing_is_left(command: Command, drained: FakeServer) -> None:
+    drained.on(ONE, *[_with(left) for left in (8, 8, 3, 0)])
+    result = command("executor", "drain", "gpu-1", "--force", "--wait")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("executor/gpu-1 drained\n")
+    assert result.stderr.splitlines()[-2:] == ["8 left", "3 left"]
+    assert drained.calls[0].body["force"] is True
+
+
+def test_it_waits_no_longer_than_it_is_told(command: Command, drained: FakeServer) -> None:
+    drained.on(ONE, _with(8))
+    result = command("executor", "drain", "gpu-1", "--wait", "--timeout", "0")
+    assert result.exit_code == 124
+    assert "executor gpu-1 still has 8 leases" in result.stderr
+
+
+def _with(left: int) -> dict[str, Any]:
+    return {"name": "gpu-1", "lease_count": left}

@@ -1,0 +1,93 @@
+"""What makes no call starts without the libraries of calls: they are most of a start's time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import reprise_client
+
+# Without pydantic itself: typer loads it for its own use, which is cheap next to the models.
+OF_CALLS = (
+    "httpx",
+    "reprise_client.api",
+    "reprise_client.models",
+    "reprise_client.operator_models",
+)
+WATCHED = f"""
+import atexit, sys
+atexit.register(lambda: print(*sorted({set(OF_CALLS)!r} & set(sys.modules)), file=sys.stderr))
+from reprise_client.cli.main import main
+main()
+"""
+
+
+def loaded(tmp_path: Path, *words: str, **environ: str) -> tuple[str, list[str]]:
+    """What a command prints, and which of `OF_CALLS` it has loaded by its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *words],
+        env={**os.environ, "REPRISE_CONFIG": str(tmp_path / "none.yaml"), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout, done.stderr.split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help",
+        "--version",
+        "session --help",
+        "session list --help",
+        "job-set --help",
+        "queue --help",
+        "quota --help",
+        "context --help",
+        "run --help",
+        "apply --help",
+        "get --help",
+        "simulate --help",
+        "top --help",
+        "context list",
+    ],
+)
+def test_what_makes_no_call_loads_nothing_for_it(tmp_path: Path, words: str) -> None:
+    said, found = loaded(tmp_path, *words.split())
+    assert said
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("reprise s", "session"), ("reprise session r", "retry"), ("reprise get q", "queues")],
+)
+def test_nor_does_completion_of_what_the_command_knows(
+    tmp_path: Path, line: str, offered: str
+) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    said, found = loaded(tmp_path, _REPRISE_COMPLETE="complete_bash", **words)
+    assert offered in said.split()
+    assert found == []
+
+
+def test_a_call_loads_what_it_needs(tmp_path: Path) -> None:
+    """The tests above watch what there is to see."""
+    nobody = {"REPRISE_URL": "http://127.0.0.1:1", "REPRISE_TOKEN": "none"}
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        loaded(tmp_path, "session", "list", **nobody)
+    assert failed.value.stderr.splitlines()[-1].split() == sorted(OF_CALLS)
+
+
+@pytest.mark.parametrize("name", reprise_client.__all__)
+def test_all_that_the_sdk_exports_is_there(name: str) -> None:
+    assert name in dir(reprise_client)
+    assert getattr(reprise_client, name).__name__ == name
+
+
+def test_what_the_sdk_does_not_export_is_missing_as_from_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'reprise_client' has no attribute 'Nothing'"):
+        _ = reprise_client.Nothing

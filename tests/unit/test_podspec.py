@@ -1,0 +1,152 @@
+"""What sessions may say of their pods."""
+
+from typing import Any
+
+import pytest
+
+from podspec.mounts import Mount, read_mount
+from podspec.specification import REFUSED, problem, refused_paths
+from tests.unit.retry.recorded import NAMES, recorded
+
+
+def _at(path: str, value: Any) -> Any:
+    """A specification with the value at the path, after another one in each list."""
+    step, _, rest = path.partition(".")
+    inner = _at(rest, value) if rest else value
+    return {step.removesuffix("[]"): [{}, inner] if step.endswith("[]") else inner}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("rule", REFUSED)
+def test_each_refused_field_is_named(rule: str, wrapped: bool) -> None:
+    path, _, only = rule.partition("=")
+    spec = _at(path, only or True)
+    place = ("spec." if wrapped else "") + path.replace("[]", "[1]")
+    assert problem({"spec": spec} if wrapped else spec, [rule]) == f"{place}: is refused here"
+    empty: tuple[Any, ...] = (None, False, [], {}, 0, "")
+    for harmless in (f"not {only}", None) if only else empty:
+        assert problem(_at(path, harmless), [rule]) is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+        {"hostNetwork": True},
+        {"hostPID": True},
+        {"hostIPC": True},
+        {"containers": [{"securityContext": {"privileged": True}}]},
+        {"initContainers": [{"securityContext": {"privileged": True}}]},
+        {"containers": [{"ports": [{"containerPort": 1, "hostPort": 1}]}]},
+        {"containers": [{"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]},
+        {"containers": [{"securityContext": {"procMount": "Unmasked"}}]},
+        {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+        {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+        {"nodeName": "n1"},
+    ],
+)
+def test_what_reaches_beyond_the_pod_is_refused(spec: Any) -> None:
+    said = problem(spec)
+    assert said is not None
+    assert said.endswith(": is refused here")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_pods_are_well_formed(name: str) -> None:
+    pod = recorded(name)
+    pod["spec"].pop("nodeName", None)
+    assert problem(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"spec": 3}, "spec: must be an object"),
+        ({"spec": {}, "metadata": []}, "metadata: must be an object"),
+        ({"spec": {}, "metadata": {"labels": "x"}}, "metadata.labels: must be an object"),
+        ({"containers": {}}, "containers: must be a list of objects"),
+        ({"containers": [3]}, "containers: must be a list of objects"),
+        ({"containers": [None]}, "containers: must be a list of objects"),
+        ({"containers": [{}, {"env": "x"}]}, "containers[1].env: must be a list of objects"),
+        ({"initContainers": [{"env": [1]}]}, "initContainers[0].env: must be a list of objects"),
+        ({"containers": [{"resources": []}]}, "containers[0].resources: must be an object"),
+        ({"affinity": "x"}, "affinity: must be an object"),
+        ({"affinity": {"nodeAffinity": []}}, "affinity.nodeAffinity: must be an object"),
+        ({"volumes": "x"}, "volumes: must be a list of objects"),
+    ],
+)
+def test_what_is_misshapen_is_named(spec: Any, said: str) -> None:
+    assert problem(spec) == said
+
+
+def test_what_is_empty_or_unknown_is_the_clusters_to_judge() -> None:
+    assert problem({}) is None
+    assert problem({"spec": None, "containers": None}) is None
+    assert problem({"a": {"b": [1]}, "containers": [{"image": 3, "env": None}]}) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "refused"),
+    [("user=0", 0, True), ("user=0", 1, False), ("user=0", "0", True), ("user=true", True, True)],
+)
+def test_a_rule_may_name_any_value(rule: str, value: Any, refused: bool) -> None:
+    assert (problem({"user": value}, [rule]) is not None) is refused
+
+
+def test_an_operator_allows_and_refuses() -> None:
+    paths = refused_paths(["hostNetwork"], ["priorityClassName"])
+    assert {*paths} == {*REFUSED} - {"hostNetwork"} | {"priorityClassName"}
+    with pytest.raises(ValueError, match="not refused anyway: hostnetwork"):
+        refused_paths(["hostnetwork"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "mount"),
+    [
+        ({"path": "/a", "empty_dir": {}}, Mount("/a", {"emptyDir": {}})),
+        (
+            {"path": "/a", "empty_dir": {"size_limit": "1Gi", "medium": "Memory"}},
+            Mount("/a", {"emptyDir": {"sizeLimit": "1Gi", "medium": "Memory"}}),
+        ),
+        ({"path": "/a", "config_map": "c"}, Mount("/a", {"configMap": {"name": "c"}})),
+        (
+            {"path": "/a", "secret": "s", "read_only": True, "sub_path": "b/c"},
+            Mount("/a", {"secret": {"secretName": "s"}}, True, "b/c"),
+        ),
+        (
+            {"path": "/a", "claim": "d"},
+            Mount("/a", {"persistentVolumeClaim": {"claimName": "d"}}),
+        ),
+    ],
+)
+def test_mounts(raw: Any, mount: Mount) -> None:
+    assert read_mount(raw) == mount
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (3, "must be an object"),
+        ({"path": "/a"}, "must have exactly one of empty_dir, config_map, secret, claim"),
+        ({"path": "/a", "secret": "s", "claim": "c"}, "must have exactly one of"),
+        ({"path": "/a", "secret": "s", "mode": 1}, "unknown: mode"),
+        ({"secret": "s"}, "path must be absolute"),
+        ({"path": "a", "secret": "s"}, "path must be absolute"),
+        ({"path": "/" + "a" * 4096, "secret": "s"}, "path must be absolute"),
+        ({"path": "/a:b", "secret": "s"}, "path must not hold ':'"),
+        ({"path": "/a\x00", "secret": "s"}, "path must not hold"),
+        ({"path": "/a", "secret": ""}, "secret must be the name of one"),
+        ({"path": "/a", "claim": {"name": "c"}}, "claim must be the name of one"),
+        ({"path": "/a", "config_map": "c" * 254}, "config_map must be the name of one"),
+        ({"path": "/a", "secret": "s", "read_only": "yes"}, "read_only must be true or false"),
+        ({"path": "/a", "secret": "s", "sub_path": "/b"}, "sub_path must be relative"),
+        ({"path": "/a", "secret": "s", "sub_path": "b/../c"}, "sub_path must be relative"),
+        ({"path": "/a", "secret": "s", "sub_path": 3}, "sub_path must be relative"),
+        ({"path": "/a", "empty_dir": "x"}, "empty_dir must be"),
+        ({"path": "/a", "empty_dir": {"sizeLimit": "1Gi"}}, "empty_dir must be"),
+        ({"path": "/a", "empty_dir": {"size_limit": 1}}, "size_limit and medium"),
+    ],
+)
+def test_other_mounts_are_refused(raw: Any, said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said.replace("(", r"\(")):
+        read_mount(raw)
