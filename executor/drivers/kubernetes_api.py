@@ -147,7 +147,10 @@ class Cluster:
         await self.call("DELETE", path, body=body)
 
     async def drop_finalizer(self, path: str, uid: str, finalizer: str) -> None:
-        """Lets this very object go, as far as this finalizer holds it; others stay."""
+        """Lets this very object go, as far as this finalizer holds it; others stay.
+
+        To ask for it where the finalizer is not would put it there.
+        """
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 

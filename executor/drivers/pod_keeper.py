@@ -254,7 +254,8 @@ class PodKeeper:
 
     async def _unhold(self, run: PodRun, name: str) -> None:
         known = run.known[name]
-        await self._cluster.drop_finalizer(run.path(name), known.uid, pod_names.FINALIZER)
+        if known.held:
+            await self._cluster.drop_finalizer(run.path(name), known.uid, pod_names.FINALIZER)
 
     async def _unhold_deleted(self, run: PodRun, name: str) -> None:
         """Lets go of a pod that will never say more than it has; the watch sees it gone."""

@@ -24,11 +24,15 @@ class Known:
 
     pod: Pod
     main: str
+    held: bool
+    """Our finalizer is on it."""
 
     @classmethod
     def of(cls, pod: Mapping[str, Any]) -> "Known":
         containers = (pod.get("spec") or {}).get("containers") or [{}]
-        return cls(trimmed(pod), str(containers[main_index(containers)].get("name", "")))
+        main = str(containers[main_index(containers)].get("name", ""))
+        finalizers = (pod.get("metadata") or {}).get("finalizers") or ()
+        return cls(trimmed(pod), main, pod_names.FINALIZER in finalizers)
 
     @property
     def uid(self) -> str:

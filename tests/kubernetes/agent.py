@@ -4,7 +4,7 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-from executor.drivers.pod_names import FINALIZER, SESSION
+from executor.drivers.pod_names import SESSION
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.apiserver import ApiServer
 from tests.unit.executor.conftest import AgentProcess, until
@@ -74,10 +74,9 @@ def purge(api: ApiServer) -> None:
 
 
 def _remove(api: ApiServer, pod: Object) -> None:
-    without = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    kind = "application/strategic-merge-patch+json"
+    without = {"metadata": {"finalizers": None}}
     try:
-        api.call("PATCH", path_of(pod), without, kind=kind)
+        api.call("PATCH", path_of(pod), without, kind="application/merge-patch+json")
         api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
     except urllib.error.HTTPError:
         return  # it changes at this moment, or has gone

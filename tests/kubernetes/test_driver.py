@@ -136,6 +136,15 @@ def test_evidence_outlives_a_forced_deletion(
     until(lambda: not agent.pods_of(session))
 
 
+def test_a_pod_whose_finalizer_was_taken_away_goes_too(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "sleep 2")
+    without = {"metadata": {"finalizers": None}}
+    path, kind = path_of(agent.pod_of(session)), "application/merge-patch+json"
+    agent.api.call("PATCH", path, without, kind=kind)
+    server.wait_settled(session)
+    until(lambda: not agent.pods_of(session))
+
+
 def test_a_pod_that_never_had_a_node_ends_at_once(
     server: FakeServer, agent: PodAgent, kubelet: Kubelet
 ) -> None:
