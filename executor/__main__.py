@@ -71,6 +71,7 @@ def _run(config: Config) -> int:
         connection=Connection(wire, state),
         driver=driver,
         max_sessions=config.max_sessions,
+        note_turn=state.note_turn,
         knows_its_runs=not state.is_new,
     )
     _stop_on_signals(agent, driver)

@@ -10,6 +10,7 @@ from executor.failpoints import OF_PODS
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import ApiServer
+from tests.kubernetes.manifests import CREATE_NAMESPACES_RBAC
 from tests.unit.executor.conftest import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
@@ -131,10 +132,13 @@ def test_a_missing_namespace_is_the_executors_trouble(
 
 
 def test_namespaces_can_be_made(server: FakeServer, pods: PodAgent, api: ApiServer) -> None:
-    pods.kubeconfig = api.kubeconfig("admin", "admin-token")
-    pods.start("--create-namespaces")
-    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/made"})
-    server.wait_settled(session)
+    api.grant_executor(CREATE_NAMESPACES_RBAC)
+    try:
+        pods.start("--create-namespaces")
+        session = submit(server, "true", environ={"REPRISE_PROJECT": "default/made"})
+        server.wait_settled(session)
+    finally:
+        api.revoke_executor(CREATE_NAMESPACES_RBAC)
     assert session.final["status"] == "TERMINATED"
 
 
