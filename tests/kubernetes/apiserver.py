@@ -45,7 +45,7 @@ class ApiServer:
     def __init__(self, directory: Path, assets: Path):
         self._assets = assets
         self.directory = directory
-        self._etcd_port, self._peer_port, self.port = _free_ports(3)
+        self._etcd_port, self._peer_port, self.port = free_ports(3)
         self._etcd: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -56,6 +56,7 @@ class ApiServer:
             f'{ADMIN},admin,1,"system:masters"\n{EXECUTOR},{EXECUTOR_USER},2,""\n'
         )
         (directory / "audit.json").write_text(json.dumps(AUDIT_POLICY))
+        self.audit.touch()
         self._context = ssl.create_default_context(cafile=str(self.certificate))
 
     def __enter__(self) -> Self:
@@ -240,7 +241,7 @@ def _cluster_wide(manifest: str) -> Iterator[tuple[str, Object]]:
             yield f"{RBAC}/{body['kind'].lower()}s", body
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [holder.getsockname()[1] for holder in holders]
     for holder in holders:

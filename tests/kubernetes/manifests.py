@@ -53,6 +53,22 @@ def rendered(path: str) -> tuple[Object, ...]:
     return tuple(yaml.safe_load_all(done.stdout))
 
 
+def objects(path: str, kind: str) -> dict[str, Object]:
+    """Those of one kind, by name."""
+    return {each["metadata"]["name"]: each for each in rendered(path) if each["kind"] == kind}
+
+
+def granted(path: str) -> set[tuple[str, str, str]]:
+    """What the roles of a file allow: role, resource and verb."""
+    return {
+        (each["metadata"]["name"], resource, verb)
+        for each in documents(path)
+        for rule in each.get("rules", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def pods_of(objects: tuple[Object, ...]) -> list[Object]:
     """A pod for each template among them."""
     return [
