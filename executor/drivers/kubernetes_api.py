@@ -6,6 +6,7 @@ much as the JSON that they are read from, and its watches know neither timeouts 
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -133,7 +134,7 @@ class Cluster:
                 event = json.loads(line)
                 kind, said = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
-                    raise _refusal(int(said.get("code") or 500), said, None)
+                    raise refusal_of(int(said.get("code") or 500), said)
                 yield kind, said
 
     async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
@@ -194,7 +195,8 @@ class Cluster:
             answer = await self._send(method, address, body, kind, timeout)
             async with answer:
                 if answer.status >= 400:
-                    raise _refusal(answer.status, _json(await answer.read()), answer.headers)
+                    said, advice = _json(await answer.read()), answer.headers
+                    raise refusal_of(answer.status, said, advice, making=method == "POST")
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Transient(f"{type(error).__name__}: {error}".rstrip(": ")) from error
@@ -300,30 +302,58 @@ def _json(data: bytes) -> Object:
     return said if isinstance(said, dict) else {"message": data[:500].decode("utf-8", "replace")}
 
 
-def _refusal(status: int, said: Object, headers: Mapping[str, str] | None) -> ApiRefusal:
+def refusal_of(
+    status: int,
+    said: Object,
+    headers: Mapping[str, str] | None = None,
+    *,
+    making: bool = False,  # an object
+) -> ApiRefusal:
+    """What an answer of 400 or more means; `said` is its `Status`, or whatever else it was.
+
+    The API has one reason, `Forbidden`, for what is wrong with the executor, with the object and
+    with the moment: then only the words tell.
+    """
     message = f"{said.get('message') or 'no reason given'} ({status})"
-    if status == 429 or status >= 500:
+    if status == 413 or any(words in message for words in _TOO_LARGE):
+        return Invalid(message)
+    if status in _PASSING or status >= 500:
         return Transient(message, _retry_after(said, headers or {}))
+    if any(words in message for words in _DENIED):
+        return Invalid(message)
+    if said.get("kind") != "Status" and status != 410:
+        # What stands before the API server has said no: of the object it knows nothing.
+        return OwnTrouble(message)
+    if making and status == 409 and said.get("reason") != "AlreadyExists":
+        return Transient(message)  # Somebody else has just written the namespace's quota.
     if status == 404:
         of_namespace = (said.get("details") or {}).get("kind") == "namespaces"
         return OwnTrouble(message) if of_namespace else NotThere(message)
+    if status == 403 and any(words.search(message) for words in _NOT_YET):
+        return Transient(message)
     if status == 401 or (status == 403 and _is_our_right(said)):
         return OwnTrouble(message)
     return _MEANINGS.get(status, Invalid)(message)
 
 
 _MEANINGS: dict[int, type[ApiRefusal]] = {409: Exists, 410: Expired}
+_PASSING = frozenset({408, 425, 429})
+_TOO_LARGE = (
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
+)
+_DENIED = ('admission webhook "', "ValidatingAdmissionPolicy '")
+_NOT_YET = (
+    # Controllers come to a new namespace, or to a new quota, a moment after it.
+    re.compile(r'error looking up service account \S+/default: .* "default" not found'),
+    re.compile(r"status unknown for quota"),
+)
 
 
 def _is_our_right(said: Object) -> bool:
-    """Whether a 403 is about this executor and its namespace and not about the object.
-
-    The API has one reason for both; only the words tell. A quota that lacks a limit to count is
-    about the object.
-    """
+    """Whether a 403 is about this executor and its namespace and not about the object. A quota that
+    lacks a limit to count is about the object."""
     message = str(said.get("message") or "")
-    if 'admission webhook "' in message:
-        return False
     causes = (said.get("details") or {}).get("causes") or ()
     if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
         return True
