@@ -95,7 +95,7 @@ class PodKeeper:
         )
         self._troubles = ClusterTrouble(self._cluster)
         self._logs = LogKeeper(self._cluster)
-        self._nodes = NodeSurvey(self._cluster, self._labels, settings.nodes_seconds)
+        self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
 
@@ -409,6 +409,7 @@ class PodKeeper:
         if run.log is not None:
             await asyncio.wait([run.log], timeout=LOG_SECONDS)
             run.log.cancel()
+            await asyncio.wait([run.log])
         self._tell(end)
         if end.status == UNSTARTED:
             self.release(run.key)

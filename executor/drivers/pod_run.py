@@ -52,9 +52,11 @@ class Known:
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
-    def running(self) -> bool:
+    def ran(self) -> bool:
+        """The container of the session was seen to run, so that there should be a log."""
         statuses = self.pod["status"]["containerStatuses"]
-        return any("running" in each["state"] for each in statuses)
+        mine = (each["state"] for each in statuses if each.get("name") == self.main)
+        return any("running" in state or "terminated" in state for state in mine)
 
     @property
     def only_held(self) -> bool:

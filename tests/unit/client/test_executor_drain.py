@@ -43,3 +43,11 @@ def test_it_waits_no_longer_than_it_is_told(command: Command, drained: FakeServe
 
 def _with(left: int) -> dict[str, Any]:
     return {"name": "gpu-1", "lease_count": left}
+
+
+def test_an_executor_in_trouble_says_so(command: Command, server: FakeServer) -> None:
+    told = {**_with(0), "health": "alive", "trouble": "no namespace reprise-acme--ml"}
+    server.on(ONE, told, told)
+    server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
+    assert "alive, in trouble" in command("get", "executor", "gpu-1").stdout
+    assert "no namespace reprise-acme--ml" in command("describe", "executor", "gpu-1").stdout

@@ -114,7 +114,7 @@ class Played:
 
 
 def make(played: Played) -> Any:
-    maker = ObjectMaker(cast(Cluster, played), asyncio.Semaphore(1), create_namespaces=True)
+    maker = ObjectMaker(cast("Cluster", played), asyncio.Semaphore(1), create_namespaces=True)
     body = {"metadata": {"name": "p", "namespace": "a"}}
     return asyncio.run(maker.make("/api/v1/namespaces/a/pods", "/own", body))
 
