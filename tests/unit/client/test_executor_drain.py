@@ -49,5 +49,7 @@ def test_an_executor_in_trouble_says_so(command: Command, server: FakeServer) ->
     told = {**_with(0), "health": "alive", "trouble": "no namespace reprise-acme--ml"}
     server.on(ONE, told, told)
     server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
-    assert "alive, in trouble" in command("get", "executor", "gpu-1").stdout
+    server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
+    result = command("get", "executor", "gpu-1")
+    assert "alive, in trouble" in result.stdout, result.stderr
     assert "no namespace reprise-acme--ml" in command("describe", "executor", "gpu-1").stdout
