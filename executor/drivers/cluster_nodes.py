@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 Amounts = dict[str, Decimal]
 
 _ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-_UNWANTED = ("attachable-volumes", "pods")
+_PODS = "pods"
+_UNWANTED = ("attachable-volumes", _PODS)
 _IDLE_FOR = 9.0
 """Times as long as the last look took."""
 
@@ -56,7 +57,7 @@ class NodeSurvey:
         # A page at a time: a large cluster's pods together are more than an executor may hold.
         async for page in self._cluster.pages("/api/v1/pods", fields=_ALIVE):
             for pod in page.items:
-                _sum(taken[pod["spec"]["nodeName"]], requests_of(pod))
+                _sum(taken[pod["spec"]["nodeName"]], {**requests_of(pod), _PODS: Decimal(1)})
         return [_node(each, taken[name]) for name, each in nodes.items() if _takes_pods(each)]
 
 
@@ -133,11 +134,10 @@ def _takes_pods(node: Object) -> bool:
 
 
 def _node(node: Object, taken: Amounts) -> Node:
-    whole = {
-        resource: amount
-        for resource, amount in _amounts(node["status"]["allocatable"] or {}).items()
-        if not resource.startswith(_UNWANTED)
-    }
+    said = _amounts(node["status"]["allocatable"] or {})
+    whole = {name: amount for name, amount in said.items() if not name.startswith(_UNWANTED)}
+    if _PODS in said and taken.get(_PODS, 0) >= said[_PODS]:
+        taken = whole  # Whatever is left there, no pod can have it.
     return Node(
         name=node["metadata"]["name"],
         allocatable=_text(whole),

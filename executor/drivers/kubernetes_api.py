@@ -340,7 +340,7 @@ def refusal_of(
 def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
     message = str(said.get("message") or "")
     if status in _PASSING or status >= 500:
-        return Invalid if _TOO_LARGE.search(message) else Transient
+        return next((kind for words, kind in _LASTING if words.search(message)), Transient)
     if status == 413 or _DENIED.search(message):
         return Invalid
     if said.get("kind") != "Status" and status != 410:
@@ -360,7 +360,11 @@ _MEANINGS: dict[int, type[ApiRefusal]] = {
     410: Expired,
 }
 _PASSING = frozenset({408, 425, 429})
-_TOO_LARGE = re.compile("request is too large|message larger than max")
+_LASTING: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
+    (re.compile("request is too large|message larger than max"), Invalid),
+    # Of a future that will not be: etcd was restored.
+    (re.compile("Too large resource version"), Expired),
+)
 _DENIED = re.compile("admission webhook \"|ValidatingAdmissionPolicy '")
 # Controllers come to a new namespace, and to a new quota, a moment after it.
 _NOT_YET = re.compile(

@@ -73,6 +73,13 @@ def node(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": spec, "status": status}
 
 
+def test_a_node_that_holds_as_many_pods_as_it_may_has_nothing_free() -> None:
+    full = node("a")
+    full["status"]["allocatable"]["pods"] = "2"
+    (told,) = asyncio.run(survey(Played([full], [on("a", "1"), on("a", "1")])))
+    assert told["free"] == {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"}
+
+
 def on(node: str, cpu: str) -> dict[str, Any]:
     return {"metadata": {}, "spec": {"nodeName": node, "containers": [container(cpu)]}}
 

@@ -65,6 +65,7 @@ def status(code: int, message: str, reason: str = "Forbidden", **details: Any) -
         (500, 'failed calling webhook "w": Post "https://w": no route to host', Transient),
         (504, "Timeout: request did not complete within requested timeout", Transient),
         (410, "too old resource version", Expired),
+        (504, "Timeout: Too large resource version: 9, current: 4", Expired),
     ],
 )  # fmt: skip
 def test_whose_fault_a_refusal_is(code: int, message: str, meaning: type[ApiRefusal]) -> None:
