@@ -360,8 +360,8 @@ class PodKeeper:
         run.touch()
         if known.started and run.log is None:
             run.log = self._spawn(self._logs.keep(run))
-        if known.deleted and not known.over:
-            run.asked_at.setdefault(name, boottime())
+        if known.hurried_since(before):
+            run.asked_at[name] = boottime()
         if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._unhold_deleted(run, name))
 

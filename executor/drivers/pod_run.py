@@ -63,6 +63,11 @@ class Known:
         """It was deleted for good: its node is done with it, or somebody would not wait."""
         return self.deleted and not self.grace
 
+    def hurried_since(self, before: "Known | None") -> bool:
+        """It was deleted since it was seen before, or given less time to stop."""
+        known = before is not None and before.deleted and before.grace <= self.grace
+        return self.deleted and not self.over and not known
+
     @property
     def bound(self) -> bool:
         """It has a node, which says how it ends, if it is there."""
