@@ -6,6 +6,7 @@ much as the JSON that they are read from, and its watches know neither timeouts 
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ Object = dict[str, Any]
 PAGE = 500
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
+SILENT_SECONDS = 120.0
 RELOAD_SECONDS = 1.0
 LONGEST_ADVICE = 30.0
 JSON_KIND = "application/json"
@@ -96,15 +98,24 @@ class Cluster:
             await self._client.close()
 
     async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
-        """In pages, so that neither side holds up the other."""
-        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
         items: list[Object] = []
+        version = ""
+        async for page in self.pages(path, labels=labels, fields=fields):
+            items += page.items
+            version = page.version
+        return Listed(items, version)
+
+    async def pages(
+        self, path: str, *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Listed]:
+        """What `list` gives, in parts, so that neither side holds up the other."""
+        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
         while True:
             page = await self.call("GET", path, query)
-            items += page.get("items") or ()
             metadata = page.get("metadata") or {}
+            yield Listed(page.get("items") or [], str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
-                return Listed(items, str(metadata.get("resourceVersion", "")))
+                return
             query["continue"] = metadata["continue"]
 
     async def version(self, path: str) -> str:
@@ -133,7 +144,7 @@ class Cluster:
                 event = json.loads(line)
                 kind, said = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
-                    raise _refusal(int(said.get("code") or 500), said, None)
+                    raise refusal_of(int(said.get("code") or 500), said)
                 yield kind, said
 
     async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
@@ -154,11 +165,17 @@ class Cluster:
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 
-    async def log(self, path: str, container: str, *, follow: bool) -> AsyncIterator[bytes]:
-        """What a container has written, in pieces; with `follow` until it ends."""
-        query = {"container": container, "follow": "true" if follow else ""}
-        read = None if follow else ANSWER_SECONDS
-        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=read)
+    async def log(
+        self, path: str, container: str, *, since: str, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """What a container has written, in pieces, with the time before each line; `since` is a
+        moment as in RFC 3339, "" for all. With `follow` until it ends, or long says nothing: the
+        connection may be lost."""
+        query = {"container": container, "follow": "true" if follow else "", "sinceTime": since}
+        patience = aiohttp.ClientTimeout(
+            sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS if follow else ANSWER_SECONDS
+        )
+        query["timestamps"] = "true"
         async with self._answer("GET", f"{path}/log", query, timeout=patience) as answer:
             async for piece in answer.content.iter_any():
                 yield piece
@@ -194,7 +211,8 @@ class Cluster:
             answer = await self._send(method, address, body, kind, timeout)
             async with answer:
                 if answer.status >= 400:
-                    raise _refusal(answer.status, _json(await answer.read()), answer.headers)
+                    said, advice = _json(await answer.read()), answer.headers
+                    raise refusal_of(answer.status, said, advice, making=method == "POST")
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Transient(f"{type(error).__name__}: {error}".rstrip(": ")) from error
@@ -300,35 +318,69 @@ def _json(data: bytes) -> Object:
     return said if isinstance(said, dict) else {"message": data[:500].decode("utf-8", "replace")}
 
 
-def _refusal(status: int, said: Object, headers: Mapping[str, str] | None) -> ApiRefusal:
-    message = f"{said.get('message') or 'no reason given'} ({status})"
-    if status == 429 or status >= 500:
-        return Transient(message, _retry_after(said, headers or {}))
-    if status == 404:
-        of_namespace = (said.get("details") or {}).get("kind") == "namespaces"
-        return OwnTrouble(message) if of_namespace else NotThere(message)
-    if status == 401 or (status == 403 and _is_our_right(said)):
-        return OwnTrouble(message)
-    return _MEANINGS.get(status, Invalid)(message)
+def refusal_of(
+    status: int,
+    said: Object,
+    headers: Mapping[str, str] | None = None,
+    *,
+    making: bool = False,  # an object
+) -> ApiRefusal:
+    """What an answer of 400 or more means; `said` is its `Status`, or whatever else it was.
 
-
-_MEANINGS: dict[int, type[ApiRefusal]] = {409: Exists, 410: Expired}
-
-
-def _is_our_right(said: Object) -> bool:
-    """Whether a 403 is about this executor and its namespace and not about the object.
-
-    The API has one reason for both; only the words tell. A quota that lacks a limit to count is
-    about the object.
+    The API has one reason, `Forbidden`, for what is wrong with the executor, with the object and
+    with the moment: then only the words tell.
     """
+    meaning = _meaning(status, said, making)
+    message = f"{said.get('message') or 'no reason given'} ({status})"
+    if meaning is Transient:
+        return Transient(message, _retry_after(said, headers or {}))
+    return meaning(message)
+
+
+def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
     message = str(said.get("message") or "")
-    if 'admission webhook "' in message:
-        return False
+    if status in _PASSING or status >= 500:
+        return next((kind for words, kind in _LASTING if words.search(message)), Transient)
+    if status == 413 or _DENIED.search(message):
+        return Invalid
+    if said.get("kind") != "Status" and status != 410:
+        # What stands before the API server has said no: of the object it knows nothing.
+        return OwnTrouble
+    if making and status == 409 and said.get("reason") != "AlreadyExists":
+        return Transient  # Somebody else has just written the namespace's quota.
+    if status == 404 and (said.get("details") or {}).get("kind") == "namespaces":
+        return OwnTrouble
+    return _meaning_of_403(said) if status == 403 else _MEANINGS.get(status, Invalid)
+
+
+_MEANINGS: dict[int, type[ApiRefusal]] = {
+    401: OwnTrouble,
+    404: NotThere,
+    409: Exists,
+    410: Expired,
+}
+_PASSING = frozenset({408, 425, 429})
+_LASTING: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
+    (re.compile("request is too large|message larger than max"), Invalid),
+    # Of a future that will not be: etcd was restored.
+    (re.compile("Too large resource version"), Expired),
+)
+_DENIED = re.compile("admission webhook \"|ValidatingAdmissionPolicy '")
+# Controllers come to a new namespace, and to a new quota, a moment after it.
+_NOT_YET = re.compile(
+    'looking up service account [^ ]+/default: .* "default" not found|status unknown for quota'
+)
+_OURS = re.compile('User "[^"]*" cannot |exceeded quota|is being terminated')
+
+
+def _meaning_of_403(said: Object) -> type[ApiRefusal]:
+    """A quota that lacks a limit to count is about the object; one that is used up is not."""
+    message = str(said.get("message") or "")
     causes = (said.get("details") or {}).get("causes") or ()
-    if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
-        return True
-    rights = 'User "' in message and " cannot " in message
-    return rights or "exceeded quota" in message or "is being terminated" in message
+    if _NOT_YET.search(message):
+        return Transient
+    terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+    return OwnTrouble if terminating or _OURS.search(message) else Invalid
 
 
 def _retry_after(said: Object, headers: Mapping[str, str]) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from executor.drivers.kubernetes_api import Cluster, Exists, NotThere, Object, OwnTrouble, Transient
 from executor.drivers.list_watch import pauses
@@ -26,23 +27,24 @@ class ObjectMaker:
 
         Raises what `ApiRefusal` names.
         """
-        backoff = pauses()
-        for last in (*[False] * (CREATE_TRIES - 1), True):
+        backoff, tries, made = pauses(), 0, False
+        while True:
             try:
                 async with self._calls:
                     try:
                         return await self._cluster.create(path, body)
                     except Exists:
                         return await self._cluster.call("GET", own_path)
+                    except OwnTrouble:
+                        if made or not await self._made_namespace(body["metadata"]["namespace"]):
+                            raise
+                        made = True
             except Transient as refusal:
-                if last:
+                tries += 1
+                if tries == CREATE_TRIES:
                     raise
                 log.info("creating %s: %s; trying again", own_path, refusal)
                 await asyncio.sleep(max(refusal.after, backoff.next()))
-            except OwnTrouble:
-                if not await self._made_namespace(body["metadata"]["namespace"]):
-                    raise
-        raise Transient("the namespace comes and goes")
 
     async def _made_namespace(self, name: str) -> bool:
         """Whether the namespace was missing, may be made here, and was."""
@@ -57,5 +59,6 @@ class ObjectMaker:
                 return False
         else:
             return False
-        await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        with suppress(Exists):  # Many sessions of a new project begin at one time.
+            await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
         return True

@@ -29,7 +29,7 @@ from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
 from executor.drivers.object_maker import ObjectMaker
 from executor.drivers.pod_logs import LogKeeper
 from executor.drivers.pod_manifest import Manifest
-from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod
+from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod, may_go_on
 from executor.drivers.pod_story import SessionStory
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
 from executor.failpoints import reach
@@ -95,7 +95,7 @@ class PodKeeper:
         )
         self._troubles = ClusterTrouble(self._cluster)
         self._logs = LogKeeper(self._cluster)
-        self._nodes = NodeSurvey(self._cluster, self._labels, settings.nodes_seconds)
+        self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
 
@@ -201,7 +201,7 @@ class PodKeeper:
         for name in list(run.known):
             run.story.ask_to_delete(name)
             self._spawn(self._delete(run, name))
-        while any(not known.over for known in run.known.values()):
+        while not all(run.story.is_over(name) for name in run.known):
             await asyncio.wait([run.next_change])
         self._finish(run, said)
 
@@ -210,7 +210,7 @@ class PodKeeper:
     async def _delete(self, run: PodRun, name: str) -> None:
         """Asks until the API server has understood."""
         backoff, grace = pauses(), run.grace
-        run.asked_at = run.asked_at or boottime()
+        run.asked_at.setdefault(name, boottime())
         while (known := run.known.get(name)) is not None and not known.over:
             try:
                 async with self._calls:
@@ -360,13 +360,15 @@ class PodKeeper:
         run.touch()
         if known.started and run.log is None:
             run.log = self._spawn(self._logs.keep(run))
-        if known.only_held and not known.over and not known.running:
+        if known.hurried_since(before):
+            run.asked_at[name] = boottime()
+        if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._unhold_deleted(run, name))
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
         """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
         Whether it may go on is the server's to say."""
-        if key in self._found or key in self._let_go:
+        if key in self._found or key in self._let_go or not may_go_on(pod):
             return
         if place := Place.of_pod(pod):
             log.info("found pods of session %s", key)
@@ -407,6 +409,7 @@ class PodKeeper:
         if run.log is not None:
             await asyncio.wait([run.log], timeout=LOG_SECONDS)
             run.log.cancel()
+            await asyncio.wait([run.log])
         self._tell(end)
         if end.status == UNSTARTED:
             self.release(run.key)
@@ -418,21 +421,22 @@ class PodKeeper:
             await asyncio.sleep(1.0)
             now = boottime()
             for run in list(self._runs.values()):
-                if run.end is not None or run.asked_at is None:
-                    continue
-                if now > run.asked_at + FORCED_SECONDS:
-                    self._unhold_all_deleted(run)
-                if after and now > run.asked_at + after:
-                    log.warning("pods of session %s outstay their deletion", run.key)
-                    self._news(run, run.story.give_up())
+                for name in list(run.asked_at) if run.end is None else ():
+                    late = run.overdue(name, now)
+                    if late > FORCED_SECONDS:
+                        self._unhold_forced(run, name)
+                    if after and late > after:
+                        log.warning("pod %s of session %s outstays its deletion", name, run.key)
+                        self._news(run, run.story.give_up(name))
+                        run.touch()
             for key, moment in list(self._let_go.items()):
                 if now > moment + REMEMBERED_SECONDS:
                     del self._let_go[key]
 
-    def _unhold_all_deleted(self, run: PodRun) -> None:
-        for name, known in list(run.known.items()):
-            if known.only_held and not known.over:
-                self._once(run, f"held {name}", self._unhold_deleted(run, name))
+    def _unhold_forced(self, run: PodRun, name: str) -> None:
+        known = run.known.get(name)
+        if known is not None and known.only_held and not known.over:
+            self._once(run, f"held {name}", self._unhold_deleted(run, name))
 
     # Bookkeeping
 

@@ -177,6 +177,7 @@ def _spec(
     helpers = [*containers[:index], *containers[index + 1 :], *(spec.get("initContainers") or ())]
     for helper in helpers:
         pod_merge.add_environ(helper, environ)
+    pod_merge.forbid_restarts(containers, spec.get("initContainers") or ())
     pod_merge.run_in(containers[index], order.spec, environ)
     pod_merge.add_mounts(spec, containers[index], mounts)
     pod_merge.limit_time(spec, order.spec)

@@ -52,22 +52,38 @@ class Known:
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
-    def running(self) -> bool:
+    def ran(self) -> bool:
+        """The container of the session was seen to run, so that there should be a log."""
         statuses = self.pod["status"]["containerStatuses"]
-        return any("running" in each["state"] for each in statuses)
+        mine = (each["state"] for each in statuses if each.get("name") == self.main)
+        return any("running" in state or "terminated" in state for state in mine)
 
     @property
     def only_held(self) -> bool:
-        """It was deleted for good and never comes to an end of its own: it had no node, or its
-        node is done with it."""
-        return self.deleted and not self.pod["metadata"].get("deletionGracePeriodSeconds", 1)
+        """It was deleted for good: its node is done with it, or somebody would not wait."""
+        return self.deleted and not self.grace
+
+    def hurried_since(self, before: "Known | None") -> bool:
+        """It was deleted since it was seen before, or given less time to stop."""
+        known = before is not None and before.deleted and before.grace <= self.grace
+        return self.deleted and not self.over and not known
+
+    @property
+    def bound(self) -> bool:
+        """It has a node, which says how it ends, if it is there."""
+        return "nodeName" in self.pod["spec"]
+
+    @property
+    def grace(self) -> int:
+        """Seconds that it has had to stop since its deletion."""
+        return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 1))
 
 
 @dataclass
 class PodRun:
     """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
-    gives its pods, None while none is asked for. `asked_at`: when their deletion was first asked
-    for (boot time). `end` is told once the log is complete."""
+    gives its pods, None while none is asked for. `asked_at`: since when (boot time) the deletion of
+    each is known to be asked for, by whomever. `end` is told once the log is complete."""
 
     key: LeaseKey
     files: RunFiles
@@ -76,7 +92,7 @@ class PodRun:
     story: SessionStory
     created: bool = False
     grace: int | None = None
-    asked_at: float | None = None
+    asked_at: dict[str, float] = field(default_factory=dict)
     end: Observation | None = None
     released: bool = False
     known: dict[str, Known] = field(default_factory=dict)
@@ -93,6 +109,13 @@ class PodRun:
         """Wakes those who wait for a change."""
         self.next_change.set_result(None)
         self.next_change = asyncio.get_running_loop().create_future()
+
+    def overdue(self, name: str, now: float) -> float:
+        """Seconds by which a pod outstays its deletion and the grace that this gave it; at most 0
+        while it does not."""
+        known = self.known.get(name)
+        given = known.grace if known is not None and known.deleted else self.grace
+        return now - self.asked_at.get(name, now) - (given or 0)
 
     @property
     def stopping(self) -> bool:
@@ -136,6 +159,15 @@ def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
         return LeaseKey(labels[pod_names.SESSION], int(labels[pod_names.TOKEN]))
     except (KeyError, ValueError):
         return None
+
+
+def may_go_on(pod: Mapping[str, Any]) -> bool:
+    """Whether there may be anything left to hear of a pod that no agent knows. One that was deleted
+    and is not held was let go of: its node is gone and cannot say that it stopped."""
+    metadata = pod["metadata"]
+    return "deletionTimestamp" not in metadata or pod_names.FINALIZER in (
+        metadata.get("finalizers") or ()
+    )
 
 
 def _cluster_size(pod: Mapping[str, Any]) -> int:

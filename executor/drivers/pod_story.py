@@ -43,6 +43,8 @@ class PodStory:
         self._condemned: Pod | None = None
         self._gone = False
         self._missed = 0
+        self.given_up = False
+        """It outstayed its deletion: nobody saw it stop."""
         self._event: tuple[str, bool, str] = ("", False, "")
 
     def see(self, pod: Pod) -> None:
@@ -93,7 +95,7 @@ class PodStory:
     @property
     def over(self) -> bool:
         """Nothing of it runs, as far as anybody can know."""
-        return self.end is not None or self.gone
+        return self.end is not None or self.gone or self.given_up
 
     @property
     def gone(self) -> bool:
@@ -207,9 +209,14 @@ class SessionStory:
         """We are about to ask for the deletion of this pod."""
         self._by_name[name].ask_to_delete()
 
-    def give_up(self) -> list[Observation]:
-        """Ends the story of pods that outstayed their deletion: nobody saw them stop."""
-        return self._news(unfenced=True)
+    def give_up(self, name: str) -> list[Observation]:
+        """Ends the story of a pod that outstays its deletion, whoever asked for that."""
+        self._by_name[name].given_up = True
+        return self._news()
+
+    def is_over(self, name: str) -> bool:
+        """Whether nothing more is waited for of this pod."""
+        return self._by_name[name].over
 
     @property
     def ended(self) -> bool:
@@ -239,24 +246,24 @@ class SessionStory:
     def _failed(self) -> bool:
         return any(rank.failed for rank in self._ranks)
 
-    def _news(self, *, unfenced: bool = False) -> list[Observation]:
+    def _news(self) -> list[Observation]:
         if self._ended:
             return []
         new = [each for each in self._ranks if each.in_trouble and each not in self._troubled]
         self._troubled += sorted(new, key=lambda rank: rank.finished_at)
-        if unfenced or all(rank.over for rank in self._ranks):
+        if all(rank.over for rank in self._ranks):
             self._ended = True
-            return [self._end(unfenced)]
+            return [self._end()]
         return self._middle()
 
-    def _end(self, unfenced: bool) -> Observation:
+    def _end(self) -> Observation:
         if all(rank.succeeded for rank in self._ranks):
             decisive = self._ranks[0]
         else:
             bad = (rank for rank in (*self._troubled, *self._ranks) if not rank.succeeded)
             decisive = next(bad)
         said = decisive.termination()
-        if unfenced:
+        if any(rank.given_up for rank in self._ranks):
             said["unfenced"] = True
         status = "TERMINATED" if decisive.succeeded else "ERROR"
         message = "" if decisive.succeeded else self._about(decisive)

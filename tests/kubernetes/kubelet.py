@@ -7,7 +7,7 @@ import os
 import signal
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,11 @@ class Kubelet:
         self._server = server
         self.nodes = [f"node-{number}" for number in range(nodes)]
         self.mine: Callable[[Object], bool] = lambda _pod: True
+        self.rotated: dict[str, int] = {}
+        """How many lines of the log of a pod (by its name) are in files that are not served."""
+        self.log_calls = 0
+        self.cut_logs = False
+        """Connections of logs end in the middle."""
         self._instant = instant
         self._bound = 0
         self._pods: dict[str, asyncio.Task[None]] = {}
@@ -238,16 +243,21 @@ class Kubelet:
         path = self._logs / f"{namespace}.{name}"
         if not path.exists():
             return web.Response(status=404, text="no log")
+        self.log_calls += 1
         answer = web.StreamResponse()
         await answer.prepare(request)
         follow = request.query.get("follow") == "true"
+        lines = _Lines(request.query, self.rotated.get(name, 0))
         with path.open("rb") as log:
             while True:
                 living = self._lives(namespace, name)
                 data = log.read()
                 if data:
-                    await answer.write(data)
+                    await answer.write(lines.served(data))
                 elif not follow or not living:
+                    return answer
+                elif self.cut_logs and request.transport:
+                    request.transport.close()
                     return answer
                 else:
                     await asyncio.sleep(0.05)
@@ -257,6 +267,31 @@ class Kubelet:
             not task.done() and task.get_name() == f"{namespace}/{name}"
             for task in self._pods.values()
         )
+
+
+class _Lines:
+    """The lines of a log as they are served: a thousand have been written in a second each."""
+
+    def __init__(self, query: Mapping[str, str], rotated: int):
+        self._stamped = query.get("timestamps") == "true"
+        since = datetime.fromisoformat(query.get("sinceTime", "1970-01-01T00:00:00Z"))
+        self._first = max(rotated, int(since.timestamp()) * 1000)
+        self._number = 0
+        self._inside = False
+
+    def served(self, data: bytes) -> bytes:
+        answer = []
+        for piece in data.splitlines(keepends=True):
+            if self._number >= self._first:
+                answer += [] if self._inside or not self._stamped else [self._stamp()]
+                answer.append(piece)
+            self._inside = not piece.endswith(b"\n")
+            self._number += not self._inside
+        return b"".join(answer)
+
+    def _stamp(self) -> bytes:
+        second = datetime.fromtimestamp(self._number // 1000, UTC)
+        return f"{second:%Y-%m-%dT%H:%M:%S}.{self._number % 1000:09d}Z ".encode()
 
 
 def _path(pod: Object) -> str:

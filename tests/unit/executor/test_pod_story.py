@@ -112,7 +112,9 @@ class TestOnePod:
         assert evidence(told)["reason"] == ""
         assert one.ended
         assert one.see(succeeded("pod-0")) == one.see_deleted(failed("pod-0", deleted=True)) == []
-        assert one.relist([]) == one.stop() == one.give_up() == one.hear(heard("Killing")) == []
+        assert (
+            one.relist([]) == one.stop() == one.give_up("pod-0") == one.hear(heard("Killing")) == []
+        )
 
     def test_it_has_to_be_missing_three_times_in_a_row(self, one: SessionStory) -> None:
         one.see(running("pod-0"))
@@ -180,11 +182,28 @@ class TestOnePod:
         one.see(running("pod-0"))
         one.stop()
         one.ask_to_delete("pod-0")
-        told = one.give_up()
+        told = one.give_up("pod-0")
         assert [each.status for each in told] == ["ERROR"]
         assert evidence(told)["unfenced"] is True
         assert evidence(told)["deleted_by_us"] is True
         assert one.ended
+
+    def test_one_that_others_deleted_on_a_lost_node_ends_unfenced_too(
+        self, three: SessionStory
+    ) -> None:
+        """The node comes back never, and the other ranks are to stop before it is the end."""
+        for name in NAMES:
+            three.see(running(name))
+        three.see(running("pod-1", deleted=True))
+        assert three.to_delete == []
+        three.give_up("pod-1")
+        assert three.to_delete == ["pod-0", "pod-2"]
+        assert not three.ended
+        three.see(failed("pod-0"))
+        told = three.see(failed("pod-2"))
+        assert evidence(told)["unfenced"] is True
+        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
+        assert "deleted_by_us" not in evidence(told)
 
     @pytest.mark.parametrize(("phase", "unfenced"), [("Failed", True), ("Succeeded", False)])
     def test_a_failed_pod_with_a_running_container(
