@@ -52,6 +52,11 @@ class Known:
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
+    def deletion_grace(self) -> int:
+        """Seconds; 0 also while nobody has deleted it."""
+        return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 0))
+
+    @property
     def running(self) -> bool:
         statuses = self.pod["status"]["containerStatuses"]
         return any("running" in each["state"] for each in statuses)
@@ -66,8 +71,8 @@ class Known:
 @dataclass
 class PodRun:
     """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
-    gives its pods, None while none is asked for. `asked_at`: when their deletion was first asked
-    for (boot time). `end` is told once the log is complete."""
+    gives its pods, None while none is asked for. `asked_at`: when a deletion of theirs was first
+    asked for, by us or others (boot time). `end` is told once the log is complete."""
 
     key: LeaseKey
     files: RunFiles
@@ -93,6 +98,11 @@ class PodRun:
         """Wakes those who wait for a change."""
         self.next_change.set_result(None)
         self.next_change = asyncio.get_running_loop().create_future()
+
+    @property
+    def deletion_grace(self) -> int:
+        """Seconds that its deleted pods were given to end."""
+        return max((each.deletion_grace for each in self.known.values()), default=0)
 
     @property
     def stopping(self) -> bool:
