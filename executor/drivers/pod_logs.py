@@ -53,7 +53,8 @@ class LogKeeper:
 
     async def _follow(self, run: PodRun, name: str, place: "_Place") -> None:
         backoff = pauses()
-        while (known := run.known.get(name)) is not None and not known.over:
+        # An end that nobody saw leaves pods that are not over, and nothing to wait for.
+        while (known := run.known.get(name)) is not None and not known.over and run.end is None:
             if known.started:
                 try:
                     await self._copy(self._pieces(run, name, follow=True), place)

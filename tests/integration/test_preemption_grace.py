@@ -72,10 +72,10 @@ def test_what_ends_unseen_before_anybody_saw_it_stop_has_its_grace(
 ) -> None:
     asked = policy(max_retries=3, retry_delay=100)
     session = running(played, submit(at, retry_policy=asked, termination_grace_period=GRACE))
-    said = {"conditions": ["Preempted"], "unfenced": True}
+    token, said = played.tokens[session.pk], {"conditions": ["Preempted"], "unfenced": True}
     assert played.report(session.pk, "ERROR", termination=said) == "applied"
     assert waits(session) == timedelta(seconds=GRACE)
-    played.report(session.pk, "ERROR")
+    assert played.report(session.pk, "ERROR", fencing_token=token) == "stale"
     assert waits(session) == timedelta(seconds=100)
 
 

@@ -15,7 +15,10 @@ from tests.kubernetes.kubelet import Kubelet
 def land(
     api: ApiServer, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Land]:
-    """`west` is an executor beside the API server of all tests."""
+    """`west` and `east` are executors beside the API server of all tests, which take nothing yet.
+
+    `east` does not wait long for pods that outstay their deletion.
+    """
     directory = tmp_path_factory.mktemp("clusters")
     with Standalone(directory / "data") as server:
         server.start(**TIMES)
@@ -23,6 +26,7 @@ def land(
         made.hurry()
         made.client.executor_cordon("local", "the sessions are pods")
         made.add("west", api)
+        made.add("east", api, "--unconfirmed-after", "1")
         try:
             yield made
             assert server.violations() == []

@@ -8,7 +8,6 @@ import pytest
 
 from tests.acceptance.running import until
 from tests.kubernetes.agent import path_of
-from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.clusters.land import NAMESPACE, Land, Site, disruption
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
@@ -100,36 +99,31 @@ def test_a_cancelled_session_has_ended_when_all_its_ranks_have(land: Land, site:
     until(lambda: not site.pods(root), "no pod is left")
 
 
-def test_an_agent_that_is_killed_between_two_ranks(
-    land: Land, site: Site, api: ApiServer, tmp_path: Path
-) -> None:
+def test_an_agent_that_is_killed_between_two_ranks(land: Land, site: Site, tmp_path: Path) -> None:
     """Some ranks are there and others are not: none of them stays, and all come back."""
-    frail = land.add("frail", api)
+    frail = land.sites["east"]
     frail.agent.kill()
     point = {
         "REPRISE_FAILPOINT": "executor.after_pod_create",
         "REPRISE_FAILPOINT_ONCE": str(tmp_path / "once"),
     }
     frail.start(**point)
-    land.client.executor_cordon("west", "closed")
-    with land.open("frail"):
+    land.client.executor_cordon(site.name, "closed")
+    with land.open("east"):
         (root,) = land.submit(STUBBORN + WAITS, cluster_size=RANKS, policy=POLICY)
         frail.agent.reap()
         assert len(frail.pods(root)) == 1
         frail.start(**point)
         until(lambda: land.tip(root).status == "TERMINATED", "it has come back")
     first, second = land.client.attempts(root)
-    assert (first.cause, second.executor) == ("agent_transient", "frail")
+    assert (first.cause, second.executor) == ("agent_transient", "east")
     land.lived_one_by_one([root], attempts=2)
     until(lambda: not frail.pods(), "no pod is left")
 
 
-def test_all_ranks_fit_on_one_executor_or_none_starts(
-    land: Land, site: Site, api: ApiServer
-) -> None:
+def test_all_ranks_fit_on_one_executor_or_none_starts(land: Land, site: Site) -> None:
     """Each has two nodes of 64 cores: three ranks would fit on both together."""
-    land.add("twin", api)
-    with land.open("twin"):
+    with land.open("east"):
         (root,) = land.submit("exit 0", cluster_size=RANKS, resources={"cpu": "50"})
         (small,) = land.submit("exit 0", cluster_size=2, resources={"cpu": "50"})
         land.reach([small], "TERMINATED")

@@ -5,7 +5,7 @@ The test is kubelet and controller to the pods of these sessions.
 
 import urllib.error
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from reprise_client import Decision, Session
 
 from tests.acceptance.running import until
 from tests.kubernetes.agent import path_of
-from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.clusters.land import Land, Site, disruption
 from tests.kubernetes.kubelet import Kubelet
 
@@ -79,6 +78,11 @@ class Case:
     def stopping(self) -> None:
         self.land.reach([self.root], "TERMINATING")
 
+    def confirm(self) -> None:
+        """The deletion has come to its end."""
+        with suppress(urllib.error.HTTPError):
+            self.site.api.call("DELETE", path_of(self.pod), {"gracePeriodSeconds": 0})
+
     def ended(self) -> "Ended":
         self.land.reach([self.root], "ERROR", "TERMINATED")
         session = self.land.client.session(self.root)
@@ -115,16 +119,12 @@ def played(kubelet: Kubelet) -> Iterator[None]:
     kubelet.mine = lambda _pod: True
 
 
-@pytest.fixture(scope="module")
-def hasty(land: Land, api: ApiServer) -> Site:
-    """It does not wait long for pods that do not end."""
-    return land.add("hasty", api, "--unconfirmed-after", "1")
-
-
 @pytest.fixture
-def case(land: Land, hasty: Site, kubelet: Kubelet) -> Iterator[Case]:
-    with played(kubelet), land.open("hasty"):
-        yield Case(land, hasty)
+def case(land: Land, kubelet: Kubelet) -> Iterator[Case]:
+    with played(kubelet), land.open("east"):
+        case = Case(land, land.sites["east"])
+        yield case
+        case.confirm()
 
 
 def test_a_preemption_that_ends_in_its_grace_period(case: Case) -> None:

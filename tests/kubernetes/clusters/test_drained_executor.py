@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.running import clean_environ, until
-from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.clusters.land import Land
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
@@ -23,11 +22,10 @@ REPRISE = str(Path(sys.executable).with_name("reprise"))
 
 
 def test_a_drained_executor_is_empty_and_its_sessions_wait_for_another(
-    land: Land, api: ApiServer
+    land: Land,
 ) -> None:
-    client = land.client
-    old = land.add("old", api)
-    with land.open("old"):
+    client, old = land.client, land.sites["east"]
+    with land.open("east"):
         roots = land.submit(
             STOPS_WITHIN_ITS_GRACE,
             PODS,
@@ -35,15 +33,15 @@ def test_a_drained_executor_is_empty_and_its_sessions_wait_for_another(
             termination_grace_period=60,
         )
         land.reach(roots, "RUNNING")
-    said = _reprise(land, "executor", "drain", "old", "--reason", "new kernel", "--wait")
+    said = _reprise(land, "executor", "drain", "east", "--reason", "new kernel", "--wait")
     assert f"{PODS} runs asked to stop, 0 leases taken back" in said
-    assert client.executor("old").lease_count == 0
+    assert client.executor("east").lease_count == 0
     until(lambda: not old.pods(), "its pods are gone")
 
     for root in roots:
         first = client.session(root)
         assert (first.status, first.exit_code) == ("ERROR", 3)
-        assert first.status_message == "preempted by admin: executor old: new kernel"
+        assert first.status_message == "preempted by admin: executor east: new kernel"
         decision = client.decision(root)
         assert (decision.cause, decision.paid_by) == ("preempted", "inline/preemption")
     until(lambda: {land.tip(each).status for each in roots} == {"PENDING"}, "all wait")

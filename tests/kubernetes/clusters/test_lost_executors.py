@@ -20,20 +20,21 @@ EACH = 4
 class Lost:
     """Three executors with sessions of their own, each lost in another way."""
 
-    def __init__(self, land: Land, west: ApiServer, far: ApiServer):
+    def __init__(self, land: Land, near: ApiServer, far: ApiServer):
         self.land = land
         self.far = far
         self.kubelet = Kubelet(far)
         self.kubelet.start()
         self.roots: dict[str, list[str]] = {}
-        for name, api in (("dead", far), ("silent", west), ("cut-off", west)):
-            land.add(name, api)
+        land.add("dead", far)
+        land.add("cut-off", near)
+        for name in ("dead", "east", "cut-off"):
             with land.open(name):
                 self.roots[name] = land.submit(LIVES_ON, EACH, policy=POLICY)
                 land.reach(self.roots[name], "RUNNING")
             assert {land.client.session(each).executor for each in self.roots[name]} == {name}
         # Nothing but the return of its agent ends what runs here.
-        land.client.executor_change("silent", unconfirmed_after=0)
+        land.client.executor_change("east", unconfirmed_after=0)
         self.all = [root for roots in self.roots.values() for root in roots]
 
     def lose(self) -> None:
@@ -41,14 +42,14 @@ class Lost:
         self.land.sites["dead"].agent.kill()
         self.kubelet.stop()
         self.far.stop_server()
-        self.land.sites["silent"].agent.kill()
+        self.land.sites["east"].agent.kill()
         self.land.sites["cut-off"].proxy.cut(silently=False)
 
     def find(self) -> None:
         self.far.start()
         self.kubelet = Kubelet(self.far)
         self.kubelet.start()
-        for name in ("dead", "silent"):
+        for name in ("dead", "east"):
             self.land.sites[name].start()
         self.land.sites["cut-off"].proxy.mend()
 
@@ -58,6 +59,7 @@ def lost(land: Land, api: ApiServer, other_api: ApiServer) -> Iterator[Lost]:
     made = Lost(land, api, other_api)
     yield made
     made.kubelet.stop()
+    land.client.executor_change("east", unconfirmed_after=None)
 
 
 def test_what_ran_there_comes_back_elsewhere(land: Land, lost: Lost) -> None:
@@ -77,9 +79,9 @@ def test_what_ran_there_comes_back_elsewhere(land: Land, lost: Lost) -> None:
         phases = [pod["status"]["phase"] for pod in land.sites["cut-off"].pods()]
         assert phases == ["Failed"] * EACH
 
-        kept = lost.roots["silent"]
+        kept = lost.roots["east"]
         assert {client.session(each).status for each in kept} == {"TERMINATING"}
-        assert len(land.sites["silent"].pods()) == EACH
+        assert len(land.sites["east"].pods()) == EACH
         lost.find()
         until(lambda: {land.tip(each).status for each in kept} == {"TERMINATED"}, "all come back")
         land.lived_one_by_one(lost.all, attempts=2)
