@@ -394,11 +394,12 @@ class Agent:
 
     def _final(self, run: Run, seen: Observation) -> Report:
         """What is said of an end. If the agent brought it about, it is an ERROR, whatever the
-        exit code."""
+        exit code; but of a preempted pod the phase decides."""
         run.phase = Phase.ENDED
         self._active.pop(run.key, None)
         status, message, said = seen.status, seen.message, seen.termination or facts(None)
-        if run.ending is not None and seen.stopped:
+        own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in said
+        if run.ending is not None and seen.stopped and not own_success:
             status, message = "ERROR", message or run.ending.value
             said = {**said, "lease_expired": run.ending in FENCED}
             if run.ending is Ending.PREEMPTED:

@@ -178,8 +178,8 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
         "--unconfirmed-after",
         type=_speed,
         default=600.0,
-        help="seconds after which a pod that was deleted counts as ended though it is still there;"
-        " 0: never (default 600)",
+        help="seconds beyond its grace period after which a deleted pod counts as ended though it"
+        " is still there; 0: never (default 600)",
     )
     group.add_argument(
         "--relist-seconds",

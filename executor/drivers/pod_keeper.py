@@ -51,7 +51,7 @@ REMEMBERED_SECONDS = 600.0
 @dataclass(frozen=True)
 class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
-    `unconfirmed_after`: how long a deleted pod is waited for, 0 for ever."""
+    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
 
     executor: str
     access: Access
@@ -192,8 +192,10 @@ class PodKeeper:
         body = pod_manifest.headless_service(
             order, executor=settings.executor, namespace=run.namespace, owner=owner
         )
-        path = f"/api/v1/namespaces/{run.namespace}/services"
-        await self._maker.make(path, f"{path}/{body['metadata']['name']}", body)
+        path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
+        service = await self._maker.make(path, f"{path}/{name}", body)
+        if key_of_pod(service) != run.key:
+            raise Exists(f"there is another service {name} in namespace {run.namespace}")
 
     async def _abandon(self, run: PodRun, said: Observation) -> None:
         """Ends a run of which not all pods could be made, once none of the others is left."""
@@ -309,7 +311,8 @@ class PodKeeper:
                 run.created and not run.story.ended and len(run.known) < len(run.names)
                 for run in self._runs.values()
             )
-            await asyncio.sleep(POLL_SECONDS if missing else self._settings.relist_seconds)
+            seconds = self._settings.relist_seconds
+            await asyncio.sleep(min(POLL_SECONDS, seconds) if missing else seconds)
             try:
                 self._listed((await self._pods.list()).items)
             except ApiRefusal as refusal:
@@ -401,6 +404,8 @@ class PodKeeper:
         self._tell(replace(seen, pod=run.story.slowest))
 
     def _finish(self, run: PodRun, end: Observation) -> None:
+        if run.end is not None:
+            return
         run.end = end
         run.touch()
         self._spawn(self._tell_end(run, end))

@@ -250,7 +250,8 @@ class SessionStory:
         if self._ended:
             return []
         new = [each for each in self._ranks if each.in_trouble and each not in self._troubled]
-        self._troubled += sorted(new, key=lambda rank: rank.finished_at)
+        # Of those that ended in the same second, a deleted one may be the consequence of another.
+        self._troubled += sorted(new, key=lambda rank: (rank.finished_at, rank.terminating))
         if all(rank.over for rank in self._ranks):
             self._ended = True
             return [self._end()]

@@ -242,6 +242,7 @@ def _end(report: Report) -> End:
     return End(
         termination,
         message=report.message,
+        avoid_executor=said.lease_expired,
         confirmed=not unfenced,
         facts={
             "at": report.at,

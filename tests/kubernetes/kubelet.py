@@ -29,7 +29,10 @@ def now() -> str:
 
 class Kubelet:
     """One thread plays `nodes` nodes. `mine(pod)` says whether it looks after a pod at all; a test
-    does what it likes with the others. With `instant`, nothing runs: pods succeed at once."""
+    does what it likes with the others. With `instant`, nothing runs: pods succeed at once.
+
+    Stopped, it takes what runs with it, as a power cut does; the next one on the same API server
+    calls the pods that it finds there failed, as nodes do that were down."""
 
     def __init__(self, server: ApiServer, *, nodes: int = 2, instant: bool = False):
         self._server = server
@@ -42,6 +45,7 @@ class Kubelet:
         """Connections of logs end in the middle."""
         self._instant = instant
         self._bound = 0
+        self._booting = True
         self._pods: dict[str, asyncio.Task[None]] = {}
         self._doomed: dict[str, asyncio.Event] = {}
         self._logs = Path(tempfile.mkdtemp(prefix="kubelet-"))
@@ -55,8 +59,9 @@ class Kubelet:
         assert self._ready.wait(60)
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(60)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._main.cancel)
+            self._thread.join(60)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -107,6 +112,9 @@ class Kubelet:
         listed = await self._call("GET", "/api/v1/pods")
         for pod in listed["items"]:
             self._seen("ADDED", pod)
+            if self._booting and pod["status"]["phase"] == "Running" and self.mine(pod):
+                await self._find_dead(pod)
+        self._booting = False
         query = f"watch=true&resourceVersion={listed['metadata']['resourceVersion']}"
         url = f"{self._server.url}/api/v1/pods?{query}"
         patience = aiohttp.ClientTimeout(total=None)
@@ -161,6 +169,11 @@ class Kubelet:
             body: Object = {"gracePeriodSeconds": 0}
             body["preconditions"] = {"uid": pod["metadata"]["uid"]}
             await self._call("DELETE", path, body)
+
+    async def _find_dead(self, pod: Object) -> None:
+        await self.set_status(pod, "Failed", _ended(137, "ContainerStatusUnknown"))
+        if "deletionTimestamp" in pod["metadata"]:
+            await self._call("DELETE", _path(pod), {"gracePeriodSeconds": 0})
 
     async def set_status(self, pod: Object, phase: str, state: Object, **more: Any) -> None:
         """The same state for each container."""

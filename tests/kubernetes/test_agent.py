@@ -183,6 +183,8 @@ def test_the_api_server_is_not_needed_to_stop(
 ) -> None:
     pods.kubeconfig = api.kubeconfig("nowhere", "token", server="https://127.0.0.1:9")
     pods.start()
-    until(lambda: "watching pods" in pods.log.read_text())
+    # Before the second one a signal ends the process as it is.
+    signs = ("watching pods", "state in")
+    until(lambda: all(sign in pods.log.read_text() for sign in signs))
     assert pods.stop() == 0
     assert server.calls == []

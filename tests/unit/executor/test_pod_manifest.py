@@ -386,7 +386,8 @@ def test_ranks_find_each_other() -> None:
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert service["metadata"]["ownerReferences"][0]["uid"] == "u"
-    other = pod_names.service_name(ROOT, 2)
+    # Another lease of the same attempt shares no name with this one.
+    other = pod_names.service_name(ROOT, given.key.fencing_token + 1)
     assert other != service["metadata"]["name"]
     assert not {"hostname", "subdomain"} & pod()["spec"].keys()
 

@@ -308,6 +308,13 @@ class TestRanks:
         told = three.relist([late, failed("pod-1", "2026-11-21T00:00:08Z"), early])
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
 
+    def test_of_failures_in_one_second_a_deleted_one_is_not_to_blame(
+        self, three: SessionStory
+    ) -> None:
+        """An agent that died has deleted the others, and the next one sees only what came of it."""
+        told = three.relist([failed(name, deleted=name != "pod-1") for name in NAMES])
+        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
+
     def test_of_failures_seen_one_by_one_the_first_seen_counts(self, three: SessionStory) -> None:
         three.see(failed("pod-2", "2026-11-21T00:00:09Z"))
         three.see(failed("pod-0", "2026-11-21T00:00:01Z"))
