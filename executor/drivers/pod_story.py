@@ -161,6 +161,7 @@ class SessionStory:
         self._troubled: list[PodStory] = []
         self._step = PREPARING
         self._told: tuple[str, str, str] = (STEPS[PREPARING], "", "")
+        self._shown = False
         self._stopped = False
         self._ended = False
 
@@ -268,9 +269,12 @@ class SessionStory:
         self._step = max(self._step, step)
         spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
         told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
-        if told == self._told:
+        # That the pods are there is told even if there is nothing else to say of them.
+        first_sight = not self._shown and self.slowest is not None
+        if told == self._told and not first_sight:
             return []
         self._told = told
+        self._shown = self._shown or first_sight
         status, node, message = told
         return [Observation(self._key, status, node, message)]
 

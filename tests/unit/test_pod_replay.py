@@ -225,10 +225,11 @@ def test_only_a_lost_node_leaves_its_end_unfenced(name: str) -> None:
 
 def test_a_usual_life_is_told_step_by_step() -> None:
     told = Replay("exit-3").events(log("exit-3")).told
-    assert [each.status for each in told] == ["PULLING", "RUNNING", "ERROR"]
-    assert {each.node for each in told} == {"lab-node"}
+    assert [each.status for each in told] == ["PREPARING", "PULLING", "RUNNING", "ERROR"]
+    assert [each.node for each in told] == ["", *["lab-node"] * 3]
     told = Replay("deleted-graceful").events(log("deleted-graceful")).told
-    assert [each.status for each in told] == ["PULLING", "RUNNING", "TERMINATING", "ERROR"]
+    steps = ["PREPARING", "PULLING", "RUNNING", "TERMINATING", "ERROR"]
+    assert [each.status for each in told] == steps
 
 
 @pytest.mark.parametrize(

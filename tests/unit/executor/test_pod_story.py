@@ -86,13 +86,19 @@ class TestOnePod:
         told += one.see(pod("pod-0", state={"waiting": {"reason": "CreateContainerError"}}))
         told += one.see(running("pod-0")) + one.see(running("pod-0", deleted=True))
         assert brief(told) == [
+            ("PREPARING", ""),
             ("PULLING", ""),
             ("PREPARED", ""),
             ("CREATING", "main: CreateContainerError"),
             ("RUNNING", ""),
             ("TERMINATING", ""),
         ]
-        assert {each.node for each in told} == {"n1"}
+        assert {each.node for each in told[1:]} == {"n1"}
+
+    def test_that_it_is_there_is_told_though_nothing_happens_to_it(self, one: SessionStory) -> None:
+        assert one.relist([]) == []
+        assert brief(one.see(pod("pod-0", node=""))) == [("PREPARING", "")]
+        assert one.see(pod("pod-0", node="")) == []
 
     def test_what_was_seen_later_stays(self, one: SessionStory) -> None:
         one.see(running("pod-0", deleted=True))
