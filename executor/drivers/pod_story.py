@@ -40,7 +40,6 @@ class PodStory:
         """The first observation with a terminal phase."""
         self.progress = PREPARING
         self.deleted_by_us = False
-        self._condemned: Pod | None = None
         self._gone = False
         self._missed = 0
         self._event: tuple[str, bool, str] = ("", False, "")
@@ -84,11 +83,6 @@ class PodStory:
         """Notes our request; a pod that somebody else has deleted before is not deleted by us."""
         if not self.terminating:
             self.deleted_by_us = True
-
-    def condemn(self) -> None:
-        """What is known now is the evidence; what its deletion does to the pod tells nothing."""
-        if self.end is None and self._condemned is None:
-            self._condemned = self.pod
 
     @property
     def over(self) -> bool:
@@ -134,7 +128,7 @@ class PodStory:
 
     def termination(self) -> Termination:
         """The facts of its end, or those that are known if it has none."""
-        evidence = self._condemned or self.end or self.pod
+        evidence = self.end or self.pod
         vanished = self.end is None and not self.deleted_by_us
         said = facts(None, VANISHED if vanished and self.gone else "", node=self.node)
         if evidence is not None:
@@ -197,12 +191,6 @@ class SessionStory:
         """The session is to end, whatever its pods do."""
         self._stopped = True
         return self._news()
-
-    def condemn(self) -> list[Observation]:
-        """As `stop`, for what is known of the pods now: their start has failed."""
-        for rank in self._ranks:
-            rank.condemn()
-        return self.stop()
 
     def ask_to_delete(self, name: str) -> None:
         """We are about to ask for the deletion of this pod."""

@@ -174,14 +174,6 @@ class TestOnePod:
         told = one.see(succeeded("pod-0"))
         assert (told[-1].status, told[-1].stopped) == ("TERMINATED", False)
 
-    def test_a_condemned_pod_is_judged_as_it_was(self, one: SessionStory) -> None:
-        one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
-        one.condemn()
-        one.ask_to_delete("pod-0")
-        told = one.see(failed("pod-0", code=137, deleted=True))
-        (status,) = evidence(told)["pod"]["status"]["containerStatuses"]
-        assert status["state"] == {"waiting": {"reason": "ImagePullBackOff"}}
-
     def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionStory) -> None:
         one.see(running("pod-0"))
         one.stop()
