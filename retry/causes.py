@@ -178,6 +178,8 @@ _STATED_WORDS = {
     "DeadlineExceeded": RetryCause.DEADLINE_EXCEEDED,
     "OOMKilled": RetryCause.OOM_KILLED,
     "Unschedulable": RetryCause.SCHEDULER_TIMEOUT,
+    "ImagePullTimeout": RetryCause.IMAGE_PULL_FAILURE,
+    "StartTimeout": RetryCause.START_FAILURE,
 }
 
 # `limit_exceeded` is no eviction: the session is at fault, not the node.

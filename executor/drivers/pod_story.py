@@ -40,7 +40,6 @@ class PodStory:
         """The first observation with a terminal phase."""
         self.progress = PREPARING
         self.deleted_by_us = False
-        self._condemned: Pod | None = None
         self._gone = False
         self._missed = 0
         self.given_up = False
@@ -87,11 +86,6 @@ class PodStory:
         if not self.terminating:
             self.deleted_by_us = True
 
-    def condemn(self) -> None:
-        """What is known now is the evidence; what its deletion does to the pod tells nothing."""
-        if self.end is None and self._condemned is None:
-            self._condemned = self.pod
-
     @property
     def over(self) -> bool:
         """Nothing of it runs, as far as anybody can know."""
@@ -136,7 +130,7 @@ class PodStory:
 
     def termination(self) -> Termination:
         """The facts of its end, or those that are known if it has none."""
-        evidence = self._condemned or self.end or self.pod
+        evidence = self.end or self.pod
         vanished = self.end is None and not self.deleted_by_us
         said = facts(None, VANISHED if vanished and self.gone else "", node=self.node)
         if evidence is not None:
@@ -163,6 +157,7 @@ class SessionStory:
         self._troubled: list[PodStory] = []
         self._step = PREPARING
         self._told: tuple[str, str, str] = (STEPS[PREPARING], "", "")
+        self._shown = False
         self._stopped = False
         self._ended = False
 
@@ -198,12 +193,6 @@ class SessionStory:
         """The session is to end, whatever its pods do."""
         self._stopped = True
         return self._news()
-
-    def condemn(self) -> list[Observation]:
-        """As `stop`, for what is known of the pods now: their start has failed."""
-        for rank in self._ranks:
-            rank.condemn()
-        return self.stop()
 
     def ask_to_delete(self, name: str) -> None:
         """We are about to ask for the deletion of this pod."""
@@ -276,9 +265,12 @@ class SessionStory:
         self._step = max(self._step, step)
         spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
         told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
-        if told == self._told:
+        # That the pods are there is told even if there is nothing else to say of them.
+        first_sight = not self._shown and self.slowest is not None
+        if told == self._told and not first_sight:
             return []
         self._told = told
+        self._shown = self._shown or first_sight
         status, node, message = told
         return [Observation(self._key, status, node, message)]
 

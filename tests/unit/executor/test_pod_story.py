@@ -86,13 +86,19 @@ class TestOnePod:
         told += one.see(pod("pod-0", state={"waiting": {"reason": "CreateContainerError"}}))
         told += one.see(running("pod-0")) + one.see(running("pod-0", deleted=True))
         assert brief(told) == [
+            ("PREPARING", ""),
             ("PULLING", ""),
             ("PREPARED", ""),
             ("CREATING", "main: CreateContainerError"),
             ("RUNNING", ""),
             ("TERMINATING", ""),
         ]
-        assert {each.node for each in told} == {"n1"}
+        assert {each.node for each in told[1:]} == {"n1"}
+
+    def test_that_it_is_there_is_told_though_nothing_happens_to_it(self, one: SessionStory) -> None:
+        assert one.relist([]) == []
+        assert brief(one.see(pod("pod-0", node=""))) == [("PREPARING", "")]
+        assert one.see(pod("pod-0", node="")) == []
 
     def test_what_was_seen_later_stays(self, one: SessionStory) -> None:
         one.see(running("pod-0", deleted=True))
@@ -169,14 +175,6 @@ class TestOnePod:
     def test_what_ended_before_the_stop_was_not_stopped(self, one: SessionStory) -> None:
         told = one.see(succeeded("pod-0"))
         assert (told[-1].status, told[-1].stopped) == ("TERMINATED", False)
-
-    def test_a_condemned_pod_is_judged_as_it_was(self, one: SessionStory) -> None:
-        one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
-        one.condemn()
-        one.ask_to_delete("pod-0")
-        told = one.see(failed("pod-0", code=137, deleted=True))
-        (status,) = evidence(told)["pod"]["status"]["containerStatuses"]
-        assert status["state"] == {"waiting": {"reason": "ImagePullBackOff"}}
 
     def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionStory) -> None:
         one.see(running("pod-0"))
