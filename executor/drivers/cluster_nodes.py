@@ -49,14 +49,19 @@ class NodeSurvey:
 
     async def _look(self) -> list[Node]:
         nodes = (await self._cluster.list("/api/v1/nodes")).items
-        pods = (await self._cluster.list("/api/v1/pods", fields=_ALIVE)).items
-        label, _, value = self._ours
+        pods = (await self._cluster.list("/api/v1/pods", fields=_ALIVE, take=self._share)).items
         taken: dict[str, Amounts] = defaultdict(Amounts)
         mine: dict[str, Amounts] = defaultdict(Amounts)
         for pod in pods:
-            labels = pod["metadata"].get("labels") or {}
-            _add((mine if labels.get(label) == value else taken)[pod["spec"]["nodeName"]], pod)
+            _sum((mine if pod["ours"] else taken)[pod["node"]], pod["requests"])
         return [_node(each, taken, mine) for each in nodes if _takes_pods(each)]
+
+    def _share(self, pod: Object) -> Object:
+        """All that counts of a pod: a cluster may have tens of thousands."""
+        label, _, value = self._ours
+        labels = pod["metadata"].get("labels") or {}
+        ours = labels.get(label) == value
+        return {"node": pod["spec"]["nodeName"], "ours": ours, "requests": requests_of(pod)}
 
 
 def requests_of(pod: Mapping[str, Any]) -> Amounts:
@@ -83,10 +88,6 @@ def _amounts(said: Mapping[str, Any]) -> Amounts:
         with suppress(ValueError):
             amounts[name] = quantity.parse(str(text))
     return amounts
-
-
-def _add(taken: Amounts, pod: Object) -> None:
-    _sum(taken, requests_of(pod))
 
 
 def _sum(total: Amounts, more: Amounts) -> None:

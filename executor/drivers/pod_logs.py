@@ -13,6 +13,11 @@ log = logging.getLogger(__name__)
 
 MOST_FOLLOWED = 300
 """Connections; the logs of pods beyond are fetched when they have ended."""
+MOST_FETCHED = 32
+"""At one time, of pods that have ended: each is two connections, and thousands may end at once."""
+LOG_SECONDS = 30.0
+LINE_SECONDS = 300.0
+"""Both as `complete` has them."""
 TRIES = 3
 LAG_SECONDS = 5.0
 
@@ -24,6 +29,7 @@ class LogKeeper:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MOST_FOLLOWED)
+        self._fetches = asyncio.Semaphore(MOST_FETCHED)
 
     async def keep(self, run: PodRun) -> None:
         """Ends when the whole log is in the run's file, or cannot be had."""
@@ -40,6 +46,18 @@ class LogKeeper:
                     place.turn()
         except OSError as error:
             log.error("the output of session %s is lost: %s", run.key, error)
+
+    async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
+        """Waits until `keep` has ended, for 30 s after its last turn has come, which itself it
+        waits for up to 5 min. Then what is there has to do."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        until = began + LOG_SECONDS
+        while not kept.done() and now() < until:
+            await asyncio.wait([kept], timeout=1.0)
+            if run.in_line:
+                until = min(now(), began + LINE_SECONDS) + LOG_SECONDS
+        kept.cancel()
 
     async def _first(self, run: PodRun, place: "_Place") -> None:
         name = run.names[0]
@@ -69,7 +87,10 @@ class LogKeeper:
         backoff = pauses()
         for _ in range(TRIES):
             try:
-                await self._copy(self._pieces(run, name, follow=False), place)
+                run.in_line = True
+                async with self._fetches:
+                    run.in_line = False
+                    await self._copy(self._pieces(run, name, follow=False), place)
                 return
             except Transient as refusal:
                 log.info("log of %s: %s", name, refusal)

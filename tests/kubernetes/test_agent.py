@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from executor.failpoints import OF_PODS
-from tests.executor_fake import FakeServer
+from tests.executor_fake import NAME, FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import ApiServer
 from tests.unit.executor.conftest import until
@@ -179,6 +179,8 @@ def test_the_api_server_is_not_needed_to_stop(
 ) -> None:
     pods.kubeconfig = api.kubeconfig("nowhere", "token", server="https://127.0.0.1:9")
     pods.start()
-    until(lambda: "watching pods" in pods.log.read_text())
+    # It says where it works once it can be asked to stop.
+    told = ("watching pods", f"executor {NAME} at")
+    until(lambda: all(each in pods.log.read_text() for each in told))
     assert pods.stop() == 0
     assert server.calls == []
