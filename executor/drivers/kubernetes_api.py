@@ -8,12 +8,13 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -97,11 +98,19 @@ class Cluster:
         if self._client is not None:
             await self._client.close()
 
-    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
+    async def list(
+        self,
+        path: str,
+        *,
+        labels: str = "",
+        fields: str = "",
+        take: Callable[[Object], Object] | None = None,
+    ) -> Listed:
+        """What `take` makes of each object is kept: whole ones are some 20 KB each in memory."""
         items: list[Object] = []
         version = ""
         async for page in self.pages(path, labels=labels, fields=fields):
-            items += page.items
+            items += map(take, page.items) if take else page.items
             version = page.version
         return Listed(items, version)
 
@@ -274,7 +283,17 @@ class Cluster:
             )
         # Logs are followed on a connection each; what else there is is limited elsewhere.
         configuration.connection_pool_maxsize = 0
+        # It would read a file of passwords for each call, in a thread, and where that has one for
+        # this host, or for any, refuse to send the token.
+        configuration.client_session_kwargs = {"trust_env": False}
+        configuration.proxy = configuration.proxy or _proxy(configuration.host)
         return configuration
+
+
+def _proxy(url: str) -> str | None:
+    """The one that the environment names for this address."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 async def _request(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from executor.backoff import Backoff
@@ -37,7 +37,8 @@ def pauses() -> Backoff:
 
 
 class ListWatch:
-    """What is at `path`, of these labels and fields; a single watch lasts `watch_seconds`."""
+    """What is at `path`, of these labels and fields; a single watch lasts `watch_seconds`. Lists
+    hold what `take` makes of each object."""
 
     def __init__(
         self,
@@ -46,16 +47,20 @@ class ListWatch:
         *,
         labels: str = "",
         fields: str = "",
+        take: Callable[[Object], Object] | None = None,
         watch_seconds: float,
     ):
         self._cluster = cluster
         self._path = path
         self._labels = labels
         self._fields = fields
+        self._take = take
         self._watch_seconds = watch_seconds
 
     async def list(self) -> Listed:
-        return await self._cluster.list(self._path, labels=self._labels, fields=self._fields)
+        return await self._cluster.list(
+            self._path, labels=self._labels, fields=self._fields, take=self._take
+        )
 
     async def follow(self, *, from_now: bool = False) -> AsyncIterator[Listed | Seen | Failed]:
         """For ever: a list, then what changes, then, when that cannot be told, a list again.

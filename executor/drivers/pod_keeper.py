@@ -29,7 +29,7 @@ from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
 from executor.drivers.object_maker import ObjectMaker
 from executor.drivers.pod_logs import LogKeeper
 from executor.drivers.pod_manifest import Manifest
-from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod, may_go_on
+from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod, may_go_on, noted
 from executor.drivers.pod_story import SessionStory
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
 from executor.failpoints import reach
@@ -40,11 +40,12 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 """Calls that change something, under way at one time."""
+REMOVED_AT_ONCE = 4
+"""Pods that are over, and hold nothing up: those that are yet to run go before them."""
 POLL_SECONDS = 5.0
 STUBBORN_SECONDS = 5.0
 """Between tries to delete what cannot be."""
 FORCED_SECONDS = 60.0
-LOG_SECONDS = 30.0
 REMEMBERED_SECONDS = 600.0
 
 
@@ -83,6 +84,7 @@ class PodKeeper:
             self._cluster,
             "/api/v1/pods",
             labels=self._labels,
+            take=noted,
             watch_seconds=settings.watch_seconds,
         )
         self._runs: dict[LeaseKey, PodRun] = {}
@@ -90,6 +92,7 @@ class PodKeeper:
         self._found: dict[LeaseKey, Place] = {}
         self._let_go: dict[LeaseKey, float] = {}
         self._calls = asyncio.Semaphore(AT_ONCE)
+        self._removals = asyncio.Semaphore(REMOVED_AT_ONCE)
         self._maker = ObjectMaker(
             self._cluster, self._calls, create_namespaces=settings.create_namespaces
         )
@@ -240,7 +243,7 @@ class PodKeeper:
         """Whether no more has to be done about this pod."""
         known = run.known[name]
         try:
-            async with self._calls:
+            async with self._removals:
                 await self._unhold(run, name)
                 if not known.deleted:
                     await self._cluster.delete(run.path(name), known.uid, None)
@@ -412,9 +415,7 @@ class PodKeeper:
 
     async def _tell_end(self, run: PodRun, end: Observation) -> None:
         if run.log is not None:
-            await asyncio.wait([run.log], timeout=LOG_SECONDS)
-            run.log.cancel()
-            await asyncio.wait([run.log])
+            await self._logs.complete(run, run.log)
         self._tell(end)
         if end.status == UNSTARTED:
             self.release(run.key)

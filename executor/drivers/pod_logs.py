@@ -13,6 +13,11 @@ log = logging.getLogger(__name__)
 
 MOST_FOLLOWED = 300
 """Connections; the logs of pods beyond are fetched when they have ended."""
+MOST_FETCHED = 32
+"""At one time, of pods that have ended: each is two connections, and thousands may end at once."""
+LOG_SECONDS = 30.0
+LINE_SECONDS = 300.0
+"""Both as `complete` has them."""
 TRIES = 3
 LAG_SECONDS = 5.0
 MARKS = "output.marks"
@@ -25,6 +30,7 @@ class LogKeeper:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MOST_FOLLOWED)
+        self._fetches = asyncio.Semaphore(MOST_FETCHED)
 
     async def keep(self, run: PodRun) -> None:
         """Ends when the whole log is in the run's file, or cannot be had, which is said there."""
@@ -40,6 +46,20 @@ class LogKeeper:
                     raise
         except OSError as error:
             log.error("the output of session %s is lost: %s", run.key, error)
+
+    async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
+        """Waits until `keep` has ended, for 30 s after its last turn has come, which itself it
+        waits for up to 5 min. Then what is there has to do."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        until = began + LOG_SECONDS
+        while not kept.done() and now() < until:
+            await asyncio.wait([kept], timeout=1.0)
+            if run.in_line:
+                until = min(now(), began + LINE_SECONDS) + LOG_SECONDS
+        kept.cancel()
+        # It may have something to say about what is missing.
+        await asyncio.wait([kept])
 
     async def _copy_all(self, run: PodRun, copy: LogCopy) -> None:
         for rank, name in enumerate(run.names):
@@ -88,7 +108,10 @@ class LogKeeper:
         backoff, why = pauses(), ""
         for _ in range(TRIES):
             try:
-                await self._copy(run, name, copy, follow=False)
+                run.in_line = True
+                async with self._fetches:
+                    run.in_line = False
+                    await self._copy(run, name, copy, follow=False)
                 return
             except Transient as refusal:
                 why = str(refusal)

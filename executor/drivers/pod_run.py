@@ -99,6 +99,8 @@ class PodRun:
     held_back: list[Observation] = field(default_factory=list)
     deleting: set[str] = field(default_factory=set)
     log: asyncio.Task[None] | None = None
+    in_line: bool = False
+    """Its log waits for its turn to be fetched."""
     next_change: asyncio.Future[None] = field(init=False)
     """Done when anything else is known of the pods."""
 
@@ -170,13 +172,28 @@ def may_go_on(pod: Mapping[str, Any]) -> bool:
     )
 
 
+def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """What is read of a pod here, in the places where the API has it: a tenth of the whole."""
+    kept, spec = trimmed(pod), pod.get("spec") or {}
+    kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
+    kept["spec"]["containers"] = [
+        {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if _is_size(v)]}
+        for each in spec.get("containers") or ()
+    ]
+    return kept
+
+
 def _cluster_size(pod: Mapping[str, Any]) -> int:
     containers = (pod.get("spec") or {}).get("containers") or ()
     said = (
         variable.get("value", "")
         for container in containers
         for variable in container.get("env") or ()
-        if variable.get("name") == "REPRISE_CLUSTER_SIZE"
+        if _is_size(variable)
     )
     found = next(said, "1")
     return int(found) if found.isdigit() else 1
+
+
+def _is_size(variable: Mapping[str, Any]) -> bool:
+    return variable.get("name") == "REPRISE_CLUSTER_SIZE"

@@ -74,6 +74,12 @@ class ApiServer:
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the processes that run."""
+        found = {"etcd": self._etcd, "kube-apiserver": self._server}
+        return {name: process.pid for name, process in found.items() if process is not None}
+
     def start(self) -> None:
         if self._etcd is None:
             self._etcd = self._spawn("etcd", *self._etcd_flags())
