@@ -3,7 +3,15 @@
 import asyncio
 import logging
 
-from executor.drivers.kubernetes_api import Cluster, Exists, NotThere, Object, OwnTrouble, Transient
+from executor.drivers.kubernetes_api import (
+    ApiRefusal,
+    Cluster,
+    Exists,
+    NotThere,
+    Object,
+    OwnTrouble,
+    Transient,
+)
 from executor.drivers.list_watch import pauses
 from executor.drivers.pod_manifest import Manifest
 
@@ -24,25 +32,55 @@ class ObjectMaker:
     async def make(self, path: str, own_path: str, body: Manifest) -> Object:
         """The object, which an earlier try may have made, as the API server has it.
 
-        Raises what `ApiRefusal` names.
+        Raises what `ApiRefusal` names, and then the object is not there: where an answer was lost,
+        that is asked until it is known.
         """
+        backoff, unsure = pauses(), False
+        for left in reversed(range(CREATE_TRIES)):
+            try:
+                return await self._make(path, own_path, body)
+            except Transient as refusal:
+                reason: ApiRefusal = refusal
+                unsure = unsure or refusal.unsure
+                if left:
+                    log.info("creating %s: %s; trying again", own_path, refusal)
+                    await asyncio.sleep(max(refusal.after, backoff.next()))
+            except OwnTrouble as refusal:
+                reason = refusal
+                if not await self._made_namespace(body["metadata"]["namespace"]):
+                    break
+            except ApiRefusal as refusal:
+                reason = refusal
+                break
+        found = await self._find(own_path) if unsure else None
+        if found is None:
+            raise reason
+        return found
+
+    async def _make(self, path: str, own_path: str, body: Manifest) -> Object:
+        async with self._calls:
+            try:
+                return await self._cluster.create(path, body)
+            except Exists:
+                pass
+            try:
+                return await self._cluster.call("GET", own_path)
+            except NotThere as refusal:
+                # It has gone since, or it was something else that two have changed at one time.
+                raise Transient(f"it comes and goes: {refusal}", unsure=False) from refusal
+
+    async def _find(self, own_path: str) -> Object | None:
+        """The object, or None if it is not there, however long it takes to hear of that."""
         backoff = pauses()
-        for last in (*[False] * (CREATE_TRIES - 1), True):
+        while True:
             try:
                 async with self._calls:
-                    try:
-                        return await self._cluster.create(path, body)
-                    except Exists:
-                        return await self._cluster.call("GET", own_path)
-            except Transient as refusal:
-                if last:
-                    raise
-                log.info("creating %s: %s; trying again", own_path, refusal)
-                await asyncio.sleep(max(refusal.after, backoff.next()))
-            except OwnTrouble:
-                if not await self._made_namespace(body["metadata"]["namespace"]):
-                    raise
-        raise Transient("the namespace comes and goes")
+                    return await self._cluster.call("GET", own_path)
+            except NotThere:
+                return None
+            except ApiRefusal as refusal:
+                log.info("whether there is %s is not known: %s", own_path, refusal)
+                await asyncio.sleep(backoff.next())
 
     async def _made_namespace(self, name: str) -> bool:
         """Whether the namespace was missing, may be made here, and was."""

@@ -129,6 +129,11 @@ class Place:
         )
 
 
+def path_of_pod(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+
+
 def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
     """The lease that a pod was made for, if it is one of ours."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
