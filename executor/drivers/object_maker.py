@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from executor.drivers.kubernetes_api import (
     ApiRefusal,
@@ -29,18 +30,28 @@ class ObjectMaker:
         self._calls = calls
         self._create_namespaces = create_namespaces
 
-    async def make(self, path: str, own_path: str, body: Manifest) -> Object:
+    async def make(
+        self,
+        path: str,
+        own_path: str,
+        body: Manifest,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> Object:
         """The object, which an earlier try may have made, as the API server has it.
 
-        Raises what `ApiRefusal` names, and then the object is not there: where an answer was lost,
-        that is asked until it is known.
+        It is tried as long as it is `wanted`: of what was made and has gone since there must be no
+        second one. Raises what `ApiRefusal` names, and then the object is not there: where an
+        answer was lost, that is asked until it is known.
         """
         backoff, unsure = pauses(), False
+        reason: ApiRefusal = Transient("it is not wanted any more", unsure=False)
         for left in reversed(range(CREATE_TRIES)):
+            if not wanted():
+                break
             try:
                 return await self._make(path, own_path, body)
             except Transient as refusal:
-                reason: ApiRefusal = refusal
+                reason = refusal
                 unsure = unsure or refusal.unsure
                 if left:
                     log.info("creating %s: %s; trying again", own_path, refusal)

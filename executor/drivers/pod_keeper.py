@@ -193,7 +193,7 @@ class PodKeeper:
         name = body["metadata"]["name"]
         path = f"/api/v1/namespaces/{run.namespace}/pods"
         reach("executor.before_pod_create")
-        pod = await self._maker.make(path, run.path(name), body)
+        pod = await self._maker.make(path, run.path(name), body, lambda: run.lacks(name))
         reach("executor.after_pod_create")
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")

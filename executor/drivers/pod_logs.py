@@ -45,11 +45,26 @@ class LogKeeper:
         name = run.names[0]
         if not self._slots.locked():
             async with self._slots:
-                await self._follow(run, name, place)
+                await self._follow_to_end(run, name, place)
         await _until_over(run, name)
         if not place.complete:
             await self._rest(run, name, place)
         place.turn()
+
+    async def _follow_to_end(self, run: PodRun, name: str, place: "_Place") -> None:
+        """A connection that is dead says no more than one that has nothing to say. Once the pod has
+        ended the log does, too, and the end need not wait for one that does not."""
+        following = asyncio.create_task(self._follow(run, name, place))
+        try:
+            await _until_over(run, name)
+            before = -1
+            while not following.done() and place.have > before:
+                before = place.have
+                await asyncio.wait([following], timeout=LAG_SECONDS)
+            if following.done():
+                await following
+        finally:
+            following.cancel()
 
     async def _follow(self, run: PodRun, name: str, place: "_Place") -> None:
         backoff = pauses()
@@ -93,12 +108,12 @@ class LogKeeper:
 class _Place:
     """The end of a file to which logs are copied, each from its beginning as often as need be.
 
-    `_have` is how much of all of them the file holds; `_at` is where the copy is.
+    `have` is how much of all of them the file holds; `_at` is where the copy is.
     """
 
     def __init__(self, file: BinaryIO, have: int):
         self._file = file
-        self._have = have
+        self.have = have
         self._start = self._at = 0
         self.complete = False
 
@@ -111,12 +126,12 @@ class _Place:
         self._start = self._at
 
     def write(self, piece: bytes) -> None:
-        new = piece[max(0, self._have - self._at) :]
+        new = piece[max(0, self.have - self._at) :]
         self._at += len(piece)
         if new:
             self._file.write(new)
             self._file.flush()
-            self._have += len(new)
+            self.have += len(new)
 
 
 async def _until_over(run: PodRun, name: str, seconds: float | None = None) -> None:

@@ -98,6 +98,10 @@ class PodRun:
     def stopping(self) -> bool:
         return self.grace is not None
 
+    def lacks(self, name: str) -> bool:
+        """Whether this pod was not seen yet, and there is a use for it."""
+        return self.end is None and not self.released and name not in self.known
+
     def path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
 
