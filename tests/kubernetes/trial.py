@@ -64,10 +64,11 @@ class Trial:
         (self._directory / name).touch()
 
     def cancelled(self) -> FakeSession:
-        """A session that is cancelled once it runs."""
+        """A session that is cancelled once it runs, if it does."""
         session = self.submit("trap 'exit 5' TERM; sleep 600 & wait", "unknown")
-        self.running(session)
-        self.server.stop_session(session, "cancelled", 20)
+        self.server.wait_for(lambda: "RUNNING" in session.statuses or session.settled is not None)
+        if session.settled is None:
+            self.server.stop_session(session, "cancelled", 20)
         return session
 
     def running(self, *sessions: FakeSession) -> None:
