@@ -144,10 +144,11 @@ def test_storms(trial: Trial, proxy: Proxy) -> None:
     trial.pods.start()
     trial.running(*trial.some())
     proxy.spoil(Fault("POST", share=0.1, answer=status(500, "InternalError")))
-    proxy.spoil(Fault("GET", share=0.3, answer=status(503, "ServiceUnavailable")))
+    proxy.spoil(Fault("GET", share=0.3, times=12, answer=status(503, "ServiceUnavailable")))
     for verb in ("GET", "WATCH", "DELETE", "PATCH"):
-        proxy.spoil(Fault(verb, share=0.3, answer=status(500, "InternalError")))
-        proxy.spoil(Fault(verb, share=0.1, answer=status(429, "TooManyRequests", retry_after=1)))
+        proxy.spoil(Fault(verb, share=0.3, times=12, answer=status(500, "InternalError")))
+        patience = status(429, "TooManyRequests", retry_after=1)
+        proxy.spoil(Fault(verb, share=0.1, times=4, answer=patience))
     late = [*trial.some(), trial.cancelled()]
     trial.judge(starts_may_fail=late)
 
@@ -175,14 +176,16 @@ def test_answers_are_garbled(trial: Trial, proxy: Proxy) -> None:
     sessions = trial.some()
     trial.running(*sessions[1:3])
     for answer in (b"", b"[]", b"{}", b"null", b'{"kind": "Pod", ', b"<html>busy</html>", b"\xff"):
-        proxy.spoil(Fault(share=0.03, answer=(200, answer, {"Content-Type": "application/json"})))
+        proxy.spoil(
+            Fault(share=0.03, times=6, answer=(200, answer, {"Content-Type": "application/json"}))
+        )
     for code in (400, 404, 409, 410, 422, 502):
-        proxy.spoil(Fault(share=0.02, answer=(code, b"page not found", {})))
+        proxy.spoil(Fault(share=0.02, times=6, answer=(code, b"page not found", {})))
     proxy.spoil(Fault("GET", share=0.1, cut=True))
     proxy.spoil(Fault("POST", share=0.1, lost=True))
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     for raw in (b"\x00\x01 what?\r\n\r\n", chunked + b"zz\r\n", chunked + b"2\r\n{}\r\n"):
-        proxy.spoil(Fault(share=0.02, raw=raw))
+        proxy.spoil(Fault(share=0.02, times=6, raw=raw))
     late = [*trial.some(), trial.cancelled()]
     trial.judge(starts_may_fail=[*sessions, *late])
 
