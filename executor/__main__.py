@@ -116,6 +116,7 @@ def _kubernetes_driver(config: Config) -> Driver:
         unconfirmed_after=asked.unconfirmed_after,
         relist_seconds=asked.relist_seconds,
         watch_seconds=asked.watch_seconds,
+        answer_seconds=asked.answer_seconds,
     )
     return KubernetesDriver(settings)
 

@@ -40,6 +40,7 @@ class Pods:
     unconfirmed_after: float
     relist_seconds: float
     watch_seconds: float
+    answer_seconds: float
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def _pods(given: argparse.Namespace) -> Pods:
         unconfirmed_after=given.unconfirmed_after,
         relist_seconds=given.relist_seconds,
         watch_seconds=given.watch_seconds,
+        answer_seconds=given.answer_seconds,
     )
 
 
@@ -189,6 +191,12 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--watch-seconds", type=_seconds, default=240.0, help="that a watch lasts (default 240)"
+    )
+    group.add_argument(
+        "--answer-seconds",
+        type=_seconds,
+        default=30.0,
+        help="that an answer of the cluster is waited for (default 30)",
     )
 
 

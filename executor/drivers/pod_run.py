@@ -123,6 +123,10 @@ class PodRun:
     def stopping(self) -> bool:
         return self.grace is not None
 
+    def lacks(self, name: str) -> bool:
+        """Whether this pod was not seen yet, and there is a use for it."""
+        return self.end is None and not self.released and name not in self.known
+
     def path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
 
@@ -152,6 +156,11 @@ class Place:
         return cls(
             metadata["namespace"], [pod_names.pod_name(root, rank, attempt) for rank in ranks]
         )
+
+
+def path_of_pod(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
 
 
 def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:

@@ -226,6 +226,14 @@ class Kubelet:
         return 0.0
 
     async def _call(self, method: str, path: str, body: Any = None) -> Object:
+        """The answer, which is waited for until the API server is there again."""
+        while True:
+            try:
+                return await self._ask(method, path, body)
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+                await asyncio.sleep(0.2)
+
+    async def _ask(self, method: str, path: str, body: Any) -> Object:
         """The answer; a conflict, or that there is nothing there any more, is one."""
         kind = PATCH if method == "PATCH" else "application/json"
         async with self._http.request(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from executor.failpoints import OF_PODS
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import ApiServer
@@ -62,7 +61,7 @@ def test_an_end_is_not_lost_with_the_state(server: FakeServer, agent: PodAgent) 
     assert container["state"]["terminated"]["exitCode"] == 4
 
 
-@pytest.mark.parametrize("name", OF_PODS)
+@pytest.mark.parametrize("name", ["executor.before_pod_create", "executor.after_pod_create"])
 def test_killed_around_a_creation(
     server: FakeServer, pods: PodAgent, tmp_path: Path, name: str
 ) -> None:

@@ -92,7 +92,7 @@ class Played:
     async def pages(self, path: str, *, fields: str = "") -> AsyncIterator[Listed]:
         self.fields.append(fields)
         for items in self.answers[path]:
-            yield Listed(items, "1")
+            yield Listed(items, "1", 0.0)
 
 
 async def survey(played: Played) -> list[Any]:
