@@ -12,7 +12,8 @@ from reprise_client.wire import Node
 
 from executor import quantity
 from executor.clock import boottime
-from executor.drivers.kubernetes_api import ApiRefusal, Cluster, Object
+from executor.drivers.api_refusals import ApiRefusal, Object
+from executor.drivers.kubernetes_api import Cluster
 
 log = logging.getLogger(__name__)
 

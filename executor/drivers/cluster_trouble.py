@@ -4,7 +4,8 @@ import asyncio
 import logging
 
 from executor.clock import boottime
-from executor.drivers.kubernetes_api import ApiRefusal, Cluster, OwnTrouble, Transient
+from executor.drivers.api_refusals import ApiRefusal, OwnTrouble, Transient
+from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.pod_manifest import Manifest
 
 log = logging.getLogger(__name__)

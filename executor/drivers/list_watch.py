@@ -8,15 +8,8 @@ from dataclasses import dataclass
 
 from executor.backoff import Backoff
 from executor.clock import boottime
-from executor.drivers.kubernetes_api import (
-    OPENED,
-    ApiRefusal,
-    Cluster,
-    Expired,
-    Listed,
-    Object,
-    Transient,
-)
+from executor.drivers.api_refusals import ApiRefusal, Expired, Object, Transient
+from executor.drivers.kubernetes_api import OPENED, Cluster, Listed
 
 log = logging.getLogger(__name__)
 

@@ -5,15 +5,15 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from executor.drivers.kubernetes_api import (
+from executor.drivers.api_refusals import (
     ApiRefusal,
-    Cluster,
     Exists,
     NotThere,
     Object,
     OwnTrouble,
     Transient,
 )
+from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.list_watch import pauses
 from executor.drivers.pod_manifest import Manifest
 

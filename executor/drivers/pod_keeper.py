@@ -12,20 +12,18 @@ from reprise_client.wire import LeaseKey
 
 from executor.clock import boottime
 from executor.drivers import pod_manifest, pod_names
-from executor.drivers.cluster_nodes import NodeSurvey
-from executor.drivers.cluster_trouble import ClusterTrouble
-from executor.drivers.kubernetes_api import (
-    Access,
+from executor.drivers.api_refusals import (
     ApiRefusal,
-    Cluster,
     Exists,
     Invalid,
-    Listed,
     NotThere,
     Object,
     OwnTrouble,
     Transient,
 )
+from executor.drivers.cluster_nodes import NodeSurvey
+from executor.drivers.cluster_trouble import ClusterTrouble
+from executor.drivers.kubernetes_api import Access, Cluster, Listed
 from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
 from executor.drivers.object_maker import ObjectMaker
 from executor.drivers.perseverance import alone, see_through

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from executor.drivers.kubernetes_api import ApiRefusal, Cluster, NotThere, Transient
+from executor.drivers.api_refusals import ApiRefusal, NotThere, Transient
+from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.list_watch import pauses
 from executor.drivers.log_copy import LogCopy
 from executor.drivers.pod_run import PodRun

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers.kubernetes_api import Access, Cluster, Transient
+from executor.drivers.api_refusals import Transient
+from executor.drivers.kubernetes_api import Access, Cluster
 
 
 @pytest.mark.parametrize("spared", [False, True])

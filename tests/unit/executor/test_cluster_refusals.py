@@ -5,9 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from executor.drivers.kubernetes_api import (
+from executor.drivers.api_refusals import (
     ApiRefusal,
-    Cluster,
     Exists,
     Expired,
     Invalid,
@@ -16,6 +15,7 @@ from executor.drivers.kubernetes_api import (
     Transient,
     refusal_of,
 )
+from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.object_maker import CREATE_TRIES, ObjectMaker
 
 POD = 'pods "reprise-1-0" is forbidden: '
