@@ -16,10 +16,8 @@ from executor.drivers.api_refusals import (
     ApiRefusal,
     Exists,
     Invalid,
-    NotThere,
     Object,
     OwnTrouble,
-    Transient,
 )
 from executor.drivers.cluster_nodes import NodeSurvey
 from executor.drivers.cluster_trouble import ClusterTrouble
@@ -29,6 +27,7 @@ from executor.drivers.object_maker import ObjectMaker
 from executor.drivers.perseverance import alone, see_through
 from executor.drivers.pod_logs import LogKeeper
 from executor.drivers.pod_manifest import Manifest
+from executor.drivers.pod_remover import PodRemover
 from executor.drivers.pod_run import (
     Known,
     Place,
@@ -36,7 +35,6 @@ from executor.drivers.pod_run import (
     key_of_pod,
     may_go_on,
     noted,
-    path_of_pod,
 )
 from executor.drivers.pod_story import SessionStory
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
@@ -48,11 +46,7 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 """Calls that change something, under way at one time."""
-REMOVED_AT_ONCE = 4
-"""Pods that are over, and hold nothing up: those that are yet to run go before them."""
 POLL_SECONDS = 5.0
-STUBBORN_SECONDS = 5.0
-"""Between tries to delete what cannot be."""
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 TOGETHER_SECONDS = 1.0
@@ -104,10 +98,10 @@ class PodKeeper:
         self._let_go: dict[LeaseKey, float] = {}
         self._to_look = asyncio.Event()
         self._calls = asyncio.Semaphore(AT_ONCE)
-        self._removals = asyncio.Semaphore(REMOVED_AT_ONCE)
         self._maker = ObjectMaker(
             self._cluster, self._calls, create_namespaces=settings.create_namespaces
         )
+        self._remover = PodRemover(self._cluster, self._calls, self._gone)
         self._troubles = ClusterTrouble(self._cluster)
         self._logs = LogKeeper(self._cluster)
         self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
@@ -226,81 +220,23 @@ class PodKeeper:
         run.grace = run.grace or 0
         for name in list(run.known):
             run.story.ask_to_delete(name)
-            self._spawn(self._delete, run, name)
+            self._spawn(self._remover.delete, run, name)
         while run.end is None and not all(run.story.is_over(name) for name in run.known):
             await asyncio.wait([run.next_change])
         self._finish(run, said)
 
-    # Deletion
-
-    async def _delete(self, run: PodRun, name: str) -> None:
-        """Asks until the API server has understood."""
-        backoff, grace = pauses(), run.grace
-        run.asked_at.setdefault(name, boottime())
-        while (known := run.known.get(name)) is not None and not known.over:
-            try:
-                async with self._calls:
-                    await self._cluster.delete(run.path(name), known.uid, grace)
-                return
-            except (NotThere, Exists):
-                self._gone(run, name)
-            except Invalid as refusal:
-                log.error("pod %s cannot be deleted: %s", name, refusal)
-                await asyncio.sleep(STUBBORN_SECONDS)
-            except ApiRefusal as refusal:
-                after = refusal.after if isinstance(refusal, Transient) else 0.0
-                await asyncio.sleep(max(after, backoff.next()))
+    # Removal
 
     async def _clear_away(self, run: PodRun) -> None:
         """Deletes the pods, which nothing holds any more, and forgets the run."""
         for name in list(run.known):
             backoff = pauses()
-            while name in run.known and not await self._remove(run.path(name), run.known[name]):
+            while name in run.known and not await self._remover.remove(
+                run.path(name), run.known[name]
+            ):
                 await asyncio.sleep(backoff.next())
         self._let_go[run.key] = boottime()
         self._forget(run)
-
-    async def _remove(self, path: str, known: Known) -> bool:
-        """Whether no more has to be done about this pod."""
-        try:
-            async with self._removals:
-                reach("executor.before_pod_unhold")
-                await self._unhold(path, known)
-                reach("executor.after_pod_unhold")
-                if not known.deleted:
-                    await self._cluster.delete(path, known.uid, None)
-        except (NotThere, Exists):
-            return True
-        except Invalid as refusal:
-            log.warning("pod %s is left as it is: %s", path, refusal)
-            return True
-        except ApiRefusal as refusal:
-            log.info("pod %s cannot be removed yet: %s", path, refusal)
-            return False
-        return True
-
-    async def _remove_late(self, pod: Object) -> None:
-        """Removes a pod of a run that was let go of: an order to make it came through late, or one
-        to delete it did not. What is left is met again by the next list."""
-        known = Known.of(pod)
-        if known.held or not known.deleted:
-            await self._remove(path_of_pod(pod), known)
-
-    async def _unhold(self, path: str, known: Known) -> None:
-        if known.held:
-            await self._cluster.drop_finalizer(path, known.uid, pod_names.FINALIZER)
-
-    async def _unhold_deleted(self, run: PodRun, name: str) -> None:
-        """Lets go of a pod that will never say more than it has; the watch sees it gone."""
-        try:
-            async with self._calls:
-                if (known := run.known.get(name)) is not None:
-                    await self._unhold(run.path(name), known)
-        except (NotThere, Invalid):
-            self._gone(run, name)
-        except ApiRefusal as refusal:
-            log.info("pod %s is still held: %s", name, refusal)
-            run.deleting.discard(f"held {name}")
 
     def _gone(self, run: PodRun, name: str) -> None:
         known = run.known.pop(name, None)
@@ -368,7 +304,7 @@ class PodKeeper:
                 self._stray(key, pods[0])
                 if self._let_go.get(key, listed.began) < listed.began:
                     for pod in pods:
-                        self._spawn(self._remove_late, pod)
+                        self._spawn(self._remover.remove_late, pod)
         if not self.surveyed:
             self.surveyed = True
             self._wake()
@@ -410,7 +346,7 @@ class PodKeeper:
         if known.hurried_since(before):
             run.asked_at[name] = boottime()
         if known.only_held and not known.over and not known.bound:
-            self._once(run, f"held {name}", self._unhold_deleted, run, name)
+            self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
         """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
@@ -442,7 +378,7 @@ class PodKeeper:
             for name in run.story.to_delete:
                 if name in run.known and name not in run.deleting:
                     run.story.ask_to_delete(name)
-                    self._once(run, name, self._delete, run, name)
+                    self._once(run, name, self._remover.delete, run, name)
 
     def _pass_on(self, run: PodRun, seen: Observation) -> None:
         self._tell(replace(seen, pod=run.story.slowest))
@@ -484,7 +420,7 @@ class PodKeeper:
     def _unhold_forced(self, run: PodRun, name: str) -> None:
         known = run.known.get(name)
         if known is not None and known.only_held and not known.over:
-            self._once(run, f"held {name}", self._unhold_deleted, run, name)
+            self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
     # Bookkeeping
 
