@@ -153,13 +153,13 @@ def test_an_image_that_cannot_be_pulled(
     main = {"name": "main", "image": "any", "imageID": "", "state": {"waiting": waiting},
             "ready": False, "restartCount": 0}  # fmt: skip
     kind = "application/strategic-merge-patch+json"
-    api.call(
-        "PATCH", f"{path_of(pod)}/status", {"status": {"containerStatuses": [main]}}, kind=kind
-    )
+    status = f"{path_of(pod)}/status"
+    api.call("PATCH", status, {"status": {"containerStatuses": [main]}}, kind=kind)
     until(lambda: "deletionTimestamp" in _pods(api, session)[0]["metadata"])
     told = server.client.session(session)
     assert told.status == "TERMINATING"
     # As the kubelet does once nothing of it is left.
+    api.call("PATCH", status, {"status": {"phase": "Failed"}}, kind=kind)
     api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
     (attempt,) = ended(server.client, session)
     assert (attempt.status, attempt.cause) == ("ERROR", "image_pull_failure")

@@ -89,13 +89,17 @@ def test_the_executor_uses_each_of_its_rights(
     somebodys = {"name": "reprise-taken-0", "labels": {"whose": "somebody-elses"}}
     taken = {"metadata": somebodys, "spec": {"containers": [IDLE]}}
     api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", taken)
-    service = {"metadata": {"name": "reprise-shared"}, "spec": {"clusterIP": "None"}}
-    api.ensure(f"/api/v1/namespaces/{NAMESPACE}/services", service)
     # The log has a watch when it ends.
     pods.options = ["--watch-seconds", "1"]
-    pods.start()
     strange = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "taken"})
     ranks = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "shared"}, cluster_size=2)
+    # An earlier try whose answer was lost has made it.
+    token = 2  # the second lease there is
+    labels = {pod_names.SESSION: ranks.id, pod_names.TOKEN: str(token)}
+    made = {"name": pod_names.service_name("shared", token), "labels": labels}
+    service = {"metadata": made, "spec": {"clusterIP": "None"}}
+    api.ensure(f"/api/v1/namespaces/{NAMESPACE}/services", service)
+    pods.start()
     server.wait_settled(strange, ranks)
     assert ranks.final["status"] == "TERMINATED"
     assert "there is another pod" in strange.final["message"]
