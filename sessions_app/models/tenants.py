@@ -107,6 +107,8 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    made_with = models.CharField(max_length=16, blank=True, default="", db_default="")
+    """The prefix of the token that its maker came with; empty if it was no token."""
 
     class Meta:
         constraints = [
