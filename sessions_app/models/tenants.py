@@ -121,3 +121,20 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class RequestBudget(models.Model):
+    """How many calls a token, or those who send none, may make: full again after a minute.
+
+    The table is not logged: after a crash of the database every budget is full.
+    """
+
+    key = models.BigIntegerField(primary_key=True)
+    """A token's id, or below 0 for a group of addresses."""
+    available = models.FloatField()
+    granted = models.FloatField()
+    """By the last statement, to the process that made it."""
+    refilled_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.key)

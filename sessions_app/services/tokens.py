@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from sessions_app.errors import NotFound
 from sessions_app.locks import database_now
-from sessions_app.models import ApiToken, Project
+from sessions_app.models import ApiToken, Project, RequestBudget
 from sessions_app.services.audit import AuditRow, audit_append
 
 logger = logging.getLogger(__name__)
@@ -161,4 +161,6 @@ def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
         for token in tokens
     ]
     audit_append(entries, now=database_now())
-    ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()
+    keys = [token.pk for token in tokens]
+    RequestBudget.objects.filter(pk__in=keys).delete()
+    ApiToken.objects.filter(pk__in=keys).delete()
