@@ -17,6 +17,7 @@ from sessions_app.errors import (
     InvalidInput,
     NotFound,
     NotPermitted,
+    Outdated,
     QuotaExceeded,
     TooLarge,
 )
@@ -30,6 +31,7 @@ _STATUS_OF = {
     QuotaExceeded: 403,
     NotFound: 404,
     Conflict: 409,
+    Outdated: 412,
     TooLarge: 413,
 }
 
