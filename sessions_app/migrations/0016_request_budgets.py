@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0014_token_maker"),
+        ("sessions_app", "0015_token_maker"),
     ]
 
     operations = [

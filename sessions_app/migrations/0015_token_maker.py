@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0013_events_without_project_constraint"),
+        ("sessions_app", "0014_events_without_project_constraint"),
     ]
 
     operations = [

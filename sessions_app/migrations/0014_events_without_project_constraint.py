@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0012_preemption")]
+    dependencies = [("sessions_app", "0013_start_failure")]
 
     operations = [
         migrations.AlterField(
