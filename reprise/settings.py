@@ -176,6 +176,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.authentication.IsActor"],
     "DEFAULT_PARSER_CLASSES": ["sessions_app.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.throttling.TokenThrottle"],
     "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.RepriseSchema",
     "EXCEPTION_HANDLER": "sessions_app.api.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
@@ -256,6 +257,10 @@ REPRISE: dict[str, float] = {
     "stream_check_after": 60.0,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,
+    # Calls a minute of one token, and of one address without a valid token; 0: no limit. The
+    # executors' wire has none.
+    "token_requests_per_minute": 60_000,
+    "anonymous_requests_per_minute": 600,
 }
 REPRISE = {
     name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))

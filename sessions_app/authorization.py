@@ -3,7 +3,7 @@
 What one may not see does not exist (`NotFound`); what one may see but not do is `NotPermitted`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -54,6 +54,20 @@ class Action(StrEnum):
     POLICY_SIMULATE = "retry_policy.simulate"
     CATEGORY_READ = "failure_category.read"
     CATEGORY_WRITE = "failure_category.write"
+    DOMAIN_LIST = "domain.list"
+    DOMAIN_READ = "domain.read"
+    DOMAIN_WRITE = "domain.write"
+    PROJECT_LIST = "project.list"
+    PROJECT_READ = "project.read"
+    PROJECT_CREATE = "project.create"
+    PROJECT_DELETE = "project.delete"
+    MEMBERSHIP_LIST = "membership.list"
+    MEMBERSHIP_READ = "membership.read"
+    MEMBERSHIP_WRITE = "membership.write"
+    TOKEN_LIST = "token.list"  # noqa: S105  # the name of an action
+    TOKEN_READ = "token.read"  # noqa: S105  # the name of an action
+    TOKEN_CREATE = "token.create"  # noqa: S105  # the name of an action
+    TOKEN_REVOKE = "token.revoke"  # noqa: S105  # the name of an action
     QUEUE_LIST = "queue.list"
     QUEUE_READ = "queue.read"
     QUEUE_WRITE = "queue.write"
@@ -103,6 +117,22 @@ RULES = {
     Action.POLICY_SIMULATE: Rule(Scope.SELF, write=False),
     Action.CATEGORY_READ: Rule(Scope.SELF, write=False),
     Action.CATEGORY_WRITE: Rule(Scope.CLUSTER),
+    Action.DOMAIN_LIST: Rule(Scope.SELF, write=False),
+    Action.DOMAIN_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
+    Action.DOMAIN_WRITE: Rule(Scope.CLUSTER),
+    Action.PROJECT_LIST: Rule(Scope.SELF, write=False),
+    Action.PROJECT_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.PROJECT_CREATE: Rule(Scope.DOMAIN, Role.DOMAIN_ADMIN),
+    Action.PROJECT_DELETE: Rule(Scope.PROJECT, Role.DOMAIN_ADMIN),
+    # Who sees a project or a domain sees who works there.
+    Action.MEMBERSHIP_LIST: Rule(Scope.SELF, write=False),
+    Action.MEMBERSHIP_READ: Rule(Scope.ANYWHERE, Role.VIEWER, write=False),
+    Action.MEMBERSHIP_WRITE: Rule(Scope.ANYWHERE, Role.DOMAIN_ADMIN),
+    # Everybody's own, within what their present token is good for; a cluster admin's: all.
+    Action.TOKEN_LIST: Rule(Scope.SELF, write=False),
+    Action.TOKEN_READ: Rule(Scope.SELF, write=False),
+    Action.TOKEN_CREATE: Rule(Scope.SELF),
+    Action.TOKEN_REVOKE: Rule(Scope.SELF),
     Action.QUEUE_LIST: Rule(Scope.SELF, write=False),
     Action.QUEUE_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.QUEUE_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
@@ -123,7 +153,7 @@ _ANYWHERE = {
     Scope.DOMAIN: Rule(Scope.DOMAIN, Role.DOMAIN_ADMIN),
     Scope.CLUSTER: Rule(Scope.CLUSTER),
 }
-"""Who configures what belongs to which scope."""
+"""Who configures what belongs to which scope, where the rule names no role of its own."""
 
 
 class Actor:
@@ -218,7 +248,8 @@ def authorize(
     rule = RULES[action]
     if rule.scope is Scope.ANYWHERE:
         level = Scope.DOMAIN if domain else Scope.CLUSTER
-        rule = _ANYWHERE[Scope.PROJECT if project else level]
+        level = Scope.PROJECT if project else level
+        rule = replace(rule, scope=level) if rule.role else _ANYWHERE[level]
     if rule.scope is Scope.EXECUTOR:
         _require_executor(actor, executor_name)
         return

@@ -49,6 +49,12 @@ class Conflict(DomainError):
         super().__init__(detail)
 
 
+class Outdated(DomainError):
+    """It is not what the caller has read any more."""
+
+    title = "Changed meanwhile"
+
+
 class QuotaExceeded(DomainError):
     """There is no room for it; `extra` names the quota, what is in use of it and its limit."""
 

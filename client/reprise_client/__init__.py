@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from reprise_client.overviews import Overview
     from reprise_client.simulations import Simulation, SimulationSummary
+    from reprise_client.tenant_models import Domain, Membership, Project, Token
 
 __all__ = [
     "ApiError",
@@ -53,6 +54,7 @@ __all__ = [
     "Client",
     "ConfigError",
     "Decision",
+    "Domain",
     "Event",
     "Executor",
     "ExecutorLease",
@@ -61,8 +63,10 @@ __all__ = [
     "FailureCategory",
     "InvalidAnswer",
     "JobSet",
+    "Membership",
     "Overview",
     "PolicyRevision",
+    "Project",
     "Queue",
     "Quotas",
     "RepriseError",
@@ -74,6 +78,7 @@ __all__ = [
     "Session",
     "Simulation",
     "SimulationSummary",
+    "Token",
     "WaitTimeout",
     "Whoami",
 ]
@@ -84,6 +89,7 @@ _LOADED_LATER = {
     "BulkChanges": "models",
     "Client": "api",
     "Decision": "models",
+    "Domain": "tenant_models",
     "Event": "models",
     "Executor": "operator_models",
     "ExecutorLease": "operator_models",
@@ -91,8 +97,10 @@ _LOADED_LATER = {
     "ExecutorToken": "operator_models",
     "FailureCategory": "operator_models",
     "JobSet": "models",
+    "Membership": "tenant_models",
     "Overview": "overviews",
     "PolicyRevision": "operator_models",
+    "Project": "tenant_models",
     "Queue": "operator_models",
     "Quotas": "operator_models",
     "RetryDefaults": "operator_models",
@@ -102,6 +110,7 @@ _LOADED_LATER = {
     "Session": "models",
     "Simulation": "simulations",
     "SimulationSummary": "simulations",
+    "Token": "tenant_models",
     "Whoami": "models",
 }
 

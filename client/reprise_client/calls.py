@@ -6,9 +6,11 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
+from httpx import Response
+
 from reprise_client.errors import InvalidAnswer
-from reprise_client.models import AnyAnswer, parsed
-from reprise_client.transport import Transport
+from reprise_client.models import AnyAnswer, Versioned, parsed
+from reprise_client.transport import Transport, decoded
 
 
 class Calls:
@@ -39,7 +41,13 @@ class Calls:
     def _get(
         self, kind: type[AnyAnswer], path: str, params: Mapping[str, Any] | None = None
     ) -> AnyAnswer:
-        return parsed(kind, self._transport.request("GET", path, params=params), self.url + path)
+        return self._read(kind, self._transport.exchange("GET", path, params=params), path)
+
+    def _read(self, kind: type[AnyAnswer], response: Response, path: str) -> AnyAnswer:
+        data = decoded(response)
+        if issubclass(kind, Versioned) and isinstance(data, dict):
+            data = {**data, "etag": response.headers.get("ETag", "")}
+        return parsed(kind, data, self.url + path)
 
     def _send(
         self,
@@ -51,11 +59,18 @@ class Calls:
         params: Mapping[str, Any] | None = None,
         idempotent: bool = False,
         timeout: float | None = None,
+        if_match: str = "",
     ) -> AnyAnswer:
-        answer = self._transport.request(
-            method, path, json=body, params=params, idempotent=idempotent, timeout=timeout
+        response = self._transport.exchange(
+            method,
+            path,
+            json=body,
+            params=params,
+            idempotent=idempotent,
+            timeout=timeout,
+            if_match=if_match,
         )
-        return parsed(kind, answer, self.url + path)
+        return self._read(kind, response, path)
 
     def _pages(
         self, kind: type[AnyAnswer], path: str, filters: Mapping[str, Any]

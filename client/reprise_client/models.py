@@ -40,6 +40,12 @@ class Answer(BaseModel):
         return value
 
 
+class Versioned(Answer):
+    """What can be changed; `etag` is its version, where the answer was about it alone."""
+
+    etag: str = Field(default="", exclude=True)
+
+
 AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
 
 

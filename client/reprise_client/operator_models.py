@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from reprise_client.models import Answer
+from reprise_client.models import Answer, Versioned
 
 
 class EffectiveField(Answer):
@@ -15,7 +15,7 @@ class EffectiveField(Answer):
     layer: str = ""
 
 
-class RetryDefaults(Answer):
+class RetryDefaults(Versioned):
     """One layer's inline policy and bounds; absent fields inherit.
 
     `scope` is `cluster`, a domain, or `domain/project`. `effective` and `effective_bounds` are
@@ -49,7 +49,7 @@ class Quotas(Answer):
     usage: list[QuotaStanding] = Field(default_factory=list)
 
 
-class RetrySettings(Answer):
+class RetrySettings(Versioned):
     """One layer's switch (`on`, `paused`, `off`); the cluster's has its limits, too.
 
     `effective_mode` is the strictest of this switch and those above it.
@@ -82,7 +82,7 @@ class PolicyStatus(Answer):
     used_by: PolicyUses = Field(default_factory=PolicyUses)
 
 
-class RetryPolicy(Answer):
+class RetryPolicy(Versioned):
     """A named policy: its document, and a `status` that is no part of what it says."""
 
     metadata: dict[str, Any]
@@ -99,7 +99,7 @@ class PolicyRevision(Answer):
     document: dict[str, Any] = Field(default_factory=dict)
 
 
-class FailureCategory(Answer):
+class FailureCategory(Versioned):
     """An operator's name for failures that match; lower positions are tried first."""
 
     name: str
@@ -119,7 +119,7 @@ class QueueUsage(Answer):
     computed_at: datetime | None = None
 
 
-class Queue(Answer):
+class Queue(Versioned):
     """A queue of a project (`domain/name`); a lower factor is more important."""
 
     project: str

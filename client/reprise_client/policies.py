@@ -19,6 +19,8 @@ class PolicyCalls(Calls):
     """The calls by which a cluster, a domain or a project says what is retried.
 
     Where one takes `domain` and `project` (`domain/name`), leaving out both means the cluster.
+    `if_match` is the `etag` of what was read: if somebody else has changed it since, a call is a
+    412 and changes nothing.
     """
 
     # Named policies
@@ -52,6 +54,7 @@ class PolicyCalls(Calls):
         *,
         domain: str | None = None,
         project: str | None = None,
+        if_match: str = "",
     ) -> RetryPolicy:
         """Makes a policy, or a new revision of it if it says something new.
 
@@ -59,14 +62,23 @@ class PolicyCalls(Calls):
         """
         path = _policy(str(document["metadata"]["name"]))
         params = _scope(domain, project)
-        return self._send(RetryPolicy, "PUT", path, document, params=params, idempotent=True)
+        return self._send(
+            RetryPolicy, "PUT", path, document, params=params, idempotent=True, if_match=if_match
+        )
 
     def retry_policy_delete(
-        self, name: str, *, domain: str | None = None, project: str | None = None
+        self,
+        name: str,
+        *,
+        domain: str | None = None,
+        project: str | None = None,
+        if_match: str = "",
     ) -> str:
         """`deleted`, or `archived` while unfinished chains name it; a 409 tells what else does."""
         params = _scope(domain, project)
-        answer = self._transport.request("DELETE", _policy(name), params=params, idempotent=True)
+        answer = self._transport.request(
+            "DELETE", _policy(name), params=params, idempotent=True, if_match=if_match
+        )
         return str(answer.get("outcome", "deleted")) if isinstance(answer, dict) else "deleted"
 
     def retry_policy_revisions(
@@ -90,12 +102,15 @@ class PolicyCalls(Calls):
         body = {"name": name, **fields}
         return self._send(FailureCategory, "POST", "/failure-categories/", body)
 
-    def failure_category_apply(self, name: str, /, **fields: Any) -> FailureCategory:
+    def failure_category_apply(
+        self, name: str, /, *, if_match: str = "", **fields: Any
+    ) -> FailureCategory:
         """Makes a category or replaces it; without a `position` it stays where it is."""
-        return self._send(FailureCategory, "PUT", _category(name), fields, idempotent=True)
+        path = _category(name)
+        return self._send(FailureCategory, "PUT", path, fields, idempotent=True, if_match=if_match)
 
-    def failure_category_delete(self, name: str) -> None:
-        self._transport.request("DELETE", _category(name), idempotent=True)
+    def failure_category_delete(self, name: str, *, if_match: str = "") -> None:
+        self._transport.request("DELETE", _category(name), idempotent=True, if_match=if_match)
 
     # Queues
 
@@ -112,17 +127,19 @@ class PolicyCalls(Calls):
         body = {"project": project, "name": name, **fields}
         return self._send(Queue, "POST", "/queues/", body)
 
-    def queue_apply(self, address: str, /, **fields: Any) -> Queue:
+    def queue_apply(self, address: str, /, *, if_match: str = "", **fields: Any) -> Queue:
         """Makes a queue, or replaces what can be changed of it."""
-        return self._send(Queue, "PUT", _queue(address), fields, idempotent=True)
+        path = _queue(address)
+        return self._send(Queue, "PUT", path, fields, idempotent=True, if_match=if_match)
 
-    def queue_delete(self, address: str) -> None:
+    def queue_delete(self, address: str, *, if_match: str = "") -> None:
         """Deletes a queue in which no session is recorded any more; else a 409."""
-        self._transport.request("DELETE", _queue(address), idempotent=True)
+        self._transport.request("DELETE", _queue(address), idempotent=True, if_match=if_match)
 
-    def queue_change(self, address: str, /, **fields: Any) -> Queue:
+    def queue_change(self, address: str, /, *, if_match: str = "", **fields: Any) -> Queue:
         """Changes what is named, such as `retry_policies`."""
-        return self._send(Queue, "PATCH", _queue(address), fields, idempotent=True)
+        path = _queue(address)
+        return self._send(Queue, "PATCH", path, fields, idempotent=True, if_match=if_match)
 
     def queue_cordon(self, address: str, reason: str) -> Queue:
         """Closes a queue: it takes sessions, but none of them gets an executor."""
@@ -151,18 +168,19 @@ class PolicyCalls(Calls):
         bounds: Mapping[str, Any] | None = None,
         domain: str | None = None,
         project: str | None = None,
+        if_match: str = "",
     ) -> RetryDefaults:
         """Replaces the whole layer."""
         body = {"policy": dict(policy), "bounds": dict(bounds or {})}
         path = _layer("retry-defaults", domain, project)
-        return self._send(RetryDefaults, "PUT", path, body, idempotent=True)
+        return self._send(RetryDefaults, "PUT", path, body, idempotent=True, if_match=if_match)
 
     def retry_defaults_delete(
-        self, *, domain: str | None = None, project: str | None = None
+        self, *, domain: str | None = None, project: str | None = None, if_match: str = ""
     ) -> None:
         """Lets the layer inherit everything again."""
         path = _layer("retry-defaults", domain, project)
-        self._transport.request("DELETE", path, idempotent=True)
+        self._transport.request("DELETE", path, idempotent=True, if_match=if_match)
 
     def retry_settings(
         self, *, domain: str | None = None, project: str | None = None
@@ -170,11 +188,16 @@ class PolicyCalls(Calls):
         return self._get(RetrySettings, _layer("retry-settings", domain, project))
 
     def retry_settings_update(
-        self, *, domain: str | None = None, project: str | None = None, **changes: Any
+        self,
+        *,
+        domain: str | None = None,
+        project: str | None = None,
+        if_match: str = "",
+        **changes: Any,
     ) -> RetrySettings:
         """Changes what is named, such as `mode="paused"`; effective at once."""
         path = _layer("retry-settings", domain, project)
-        return self._send(RetrySettings, "PATCH", path, changes, idempotent=True)
+        return self._send(RetrySettings, "PATCH", path, changes, idempotent=True, if_match=if_match)
 
 
 def _scope(domain: str | None, project: str | None) -> dict[str, str]:

@@ -53,14 +53,44 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         idempotent: bool = False,
+        if_match: str = "",
     ) -> Any:
         """The decoded JSON of `METHOD /api/v2{path}`; None for an empty answer."""
+        response = self.exchange(
+            method,
+            path,
+            json=json,
+            params=params,
+            timeout=timeout,
+            idempotent=idempotent,
+            if_match=if_match,
+        )
+        return decoded(response)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        idempotent: bool = False,
+        if_match: str = "",
+    ) -> httpx.Response:
+        """The answer of `METHOD /api/v2{path}`, whatever it says.
+
+        `if_match` is the version that is to be changed. Such a call is not tried again: it might
+        have changed it already.
+        """
+        idempotent = idempotent and not if_match
+        headers = {"If-Match": if_match} if if_match else None
         tries = self._tries if idempotent or method == "GET" else 1
         patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         for attempt in range(1, tries + 1):
             try:
                 response = self._http.request(
-                    method, path, json=json, params=params, timeout=patience
+                    method, path, json=json, params=params, timeout=patience, headers=headers
                 )
             except httpx.RequestError as error:
                 if attempt == tries:
@@ -70,7 +100,7 @@ class Transport:
             if response.status_code in RETRIED_STATUSES and attempt < tries:
                 _pause(attempt, _asked_pause(response))
                 continue
-            return _decode(response)
+            return response
         raise AssertionError("unreachable")
 
     @contextmanager
@@ -128,7 +158,8 @@ def _checked_token(token: str) -> str:
     return token
 
 
-def _decode(response: httpx.Response) -> Any:
+def decoded(response: httpx.Response) -> Any:
+    """What a success says; raises as `Transport` does."""
     if not response.is_success:
         raise _refusal(response)
     if not response.content:

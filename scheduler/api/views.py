@@ -27,6 +27,8 @@ class WireView(RestView):
     actions: ClassVar = {"POST": Action.EXECUTOR_WIRE}
     body_limit = settings.EXECUTOR_BODY_LIMIT_BYTES
     parser_classes = [FactsJSONParser]
+    # A report that has to wait is a session that has to.
+    throttle_classes = []
 
     def check(self, name: str) -> None:
         """Let only the executor of this name pass."""

@@ -14,7 +14,12 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, link, operator, past
 from sessions_app.admin.quotas import QuotaFields, QuotaForm
 from sessions_app.models import Domain, Membership, Project
-from sessions_app.services.tenants import project_ensure
+from sessions_app.services.tenants import (
+    domain_delete,
+    membership_delete,
+    membership_save,
+    project_ensure,
+)
 
 
 def _list_url(kind: str, **query: object) -> str:
@@ -63,6 +68,10 @@ class DomainAdmin(QuotaFields, RecordAdmin):
         else:
             self.store_quotas(request, record, form)
 
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook."""
+        domain_delete(obj, by=operator(request))
+
     @column("projects", ordering="project_count")
     def project_count(self, domain: Any) -> SafeString:
         return link(_list_url("project", domain__id__exact=domain.pk), domain.project_count)
@@ -88,7 +97,7 @@ class ProjectForm(QuotaForm):
 
 @admin.register(Project)
 class ProjectAdmin(QuotaFields, RecordAdmin):
-    """Never deleted: what ran in a project stays known."""
+    """Not deleted here, where a page would count all that is in one."""
 
     form = ProjectForm
     list_display = ("address", "domain", "queues", "sessions", "retries", "created")
@@ -177,3 +186,11 @@ class MembershipAdmin(RecordAdmin):
         """With all that its name is made of."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("user", "domain", "project__domain")
+
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
+        """As the base says."""
+        membership_save(record, by=operator(request))
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook."""
+        membership_delete(obj, by=operator(request))

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
 from sessions_app.models import ApiToken
-from sessions_app.services.tokens import token_create, token_revoke
+from sessions_app.services.tokens import token_create, token_made, token_revoke
 
 
 class TokenForm(OperatorForm):
@@ -73,7 +73,7 @@ class ApiTokenAdmin(RecordAdmin):
             expires_at=record.expires_at,
             by=operator(request),
         )
-        record.pk = ApiToken.objects.values_list("pk", flat=True).order_by("-pk")[0]
+        record.pk = token_made(secret).pk
         show_once(request, secret)
 
     def audited_as(self, record: Any) -> tuple[str, str]:

@@ -21,7 +21,7 @@ PROBLEM = {
         },
     },
 }
-_EVERYWHERE = {"400", "401", "403", "404", "406", "413", "415", "503"}
+_EVERYWHERE = {"400", "401", "403", "404", "406", "413", "415", "429", "503"}
 _OF_WRITES = {"409"}
 _METHODS = {"get", "put", "patch", "post", "delete"}
 
@@ -75,6 +75,8 @@ def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, A
     for path in result["paths"].values():
         for method in _METHODS & path.keys():
             wanted = _EVERYWHERE | (_OF_WRITES if method != "get" else set())
+            if any(each["name"] == "If-Match" for each in path[method].get("parameters", ())):
+                wanted |= {"412"}
             for status in sorted(wanted - path[method]["responses"].keys()):
                 path[method]["responses"][status] = {"description": "Problem", "content": content}
     return result

@@ -5,8 +5,9 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
+from psycopg.errors import ForeignKeyViolation
 from pydantic import ValidationError
 from rest_framework.exceptions import APIException
 
@@ -16,6 +17,7 @@ from sessions_app.errors import (
     InvalidInput,
     NotFound,
     NotPermitted,
+    Outdated,
     QuotaExceeded,
     TooLarge,
 )
@@ -29,6 +31,7 @@ _STATUS_OF = {
     QuotaExceeded: 403,
     NotFound: 404,
     Conflict: 409,
+    Outdated: 412,
     TooLarge: 413,
 }
 
@@ -122,6 +125,12 @@ def _refused_value(error: DataError) -> _Problem:
     return problem(400, "a value cannot be stored"), {}
 
 
+def _gone_meanwhile(error: IntegrityError) -> _Problem | tuple[None, dict[str, str]]:
+    if not isinstance(error.__cause__, ForeignKeyViolation):
+        return None, {}
+    return problem(409, "what this belongs to was deleted at the same time"), {}
+
+
 def _database_down(error: Exception) -> _Problem:
     logger.error("the database does not answer: %s", error)
     return problem(503, "the database does not answer; try again"), {"Retry-After": "1"}
@@ -151,6 +160,7 @@ _RENDERERS: dict[Any, Any] = {
     Http404: lambda _: (problem(404, "there is nothing at this address"), {}),
     PermissionDenied: lambda _: (problem(403, "not permitted"), {}),
     DataError: _refused_value,
+    IntegrityError: _gone_meanwhile,
     (OperationalError, InterfaceError): _database_down,
     APIException: _rest_problem,
 }

@@ -61,6 +61,13 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def one_line(value: str) -> str:
+    """A text for lists and logs; raises `ValueError`."""
+    if _CONTROL.search(value):
+        raise ValueError("must not hold control characters")
+    return value
+
+
 def _variable(value: str) -> str:
     if not value or "=" in value or "\x00" in value:
         raise ValueError("the name of a variable must not be empty or hold '=' or NUL")
@@ -158,9 +165,7 @@ class SessionCreate(BaseModel):
     @field_validator("name")
     @classmethod
     def _one_line(cls, value: str) -> str:
-        if _CONTROL.search(value):
-            raise ValueError("must not hold control characters")
-        return value
+        return one_line(value)
 
     @field_validator("job_set")
     @classmethod

@@ -3,10 +3,11 @@
 from typing import Any, ClassVar
 
 from django.http import Http404
-from rest_framework.exceptions import APIException
+from rest_framework.exceptions import APIException, AuthenticationFailed, NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from sessions_app.api.throttling import refusal_wait
 from sessions_app.authorization import Action, Actor
 from sessions_app.errors import InvalidInput
 
@@ -35,7 +36,12 @@ class RestView(APIView):
         No name holds a NUL, and the database would choke on it. A body of unknown length would be
         taken for an empty one.
         """
-        super().initial(request, *args, **kwargs)
+        try:
+            super().initial(request, *args, **kwargs)
+        except (AuthenticationFailed, NotAuthenticated):
+            if self.throttle_classes and (wait := refusal_wait(request)):
+                self.throttled(request, wait)
+            raise
         if any("\x00" in str(part) for part in kwargs.values()):
             raise Http404
         if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):

@@ -8,7 +8,7 @@ from sessions_app.models.queues import Queue
 from sessions_app.models.quotas import ProjectUsage
 from sessions_app.models.retries import RetryDecision, RetryDefaults, RetrySettings, RetrySlots
 from sessions_app.models.sessions import Session, SessionSpec
-from sessions_app.models.tenants import ApiToken, Domain, Membership, Project
+from sessions_app.models.tenants import ApiToken, Domain, Membership, Project, RequestBudget
 
 __all__ = [
     "ApiToken",
@@ -20,6 +20,7 @@ __all__ = [
     "Project",
     "ProjectUsage",
     "Queue",
+    "RequestBudget",
     "RetryDecision",
     "RetryDefaults",
     "RetryPolicy",

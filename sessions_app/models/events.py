@@ -29,7 +29,11 @@ class SessionEvent(models.Model):
     id = models.BigAutoField(primary_key=True)
     session_id = models.UUIDField()
     root_id = models.UUIDField()
-    project = models.ForeignKey(Project, models.PROTECT, related_name="+", db_index=False)
+    # Without a constraint, which the delete of a project would have to look through all events for:
+    # `project_delete` finds out in another way whether there are any.
+    project = models.ForeignKey(
+        Project, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
     job_set = models.CharField(max_length=128, blank=True)
     attempt = models.PositiveIntegerField()
     seq = models.IntegerField()

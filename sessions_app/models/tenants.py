@@ -107,6 +107,8 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    made_with = models.CharField(max_length=16, blank=True, default="", db_default="")
+    """The prefix of the token that its maker came with; empty if it was no token."""
 
     class Meta:
         constraints = [
@@ -119,3 +121,20 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class RequestBudget(models.Model):
+    """How many calls a token, or those who send none, may make: full again after a minute.
+
+    The table is not logged: after a crash of the database every budget is full.
+    """
+
+    key = models.BigIntegerField(primary_key=True)
+    """A token's id, or below 0 for a group of addresses."""
+    available = models.FloatField()
+    granted = models.FloatField()
+    """By the last statement, to the process that made it."""
+    refilled_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.key)

@@ -10,6 +10,7 @@ from sessions_app.errors import Conflict, NotFound
 from sessions_app.locks import database_now
 from sessions_app.models import FailureCategory
 from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.versions import Expected, version_of
 
 
 def category_create(
@@ -41,11 +42,16 @@ def _last() -> int:
 
 
 def category_change(
-    name: str, *, document: CategoryDocument | None = None, position: int | None = None, by: str
+    name: str,
+    *,
+    document: CategoryDocument | None = None,
+    position: int | None = None,
+    by: str,
+    expected: Expected | None = None,
 ) -> FailureCategory:
-    """Change what is given of a category; or `NotFound`."""
+    """Change what is given of a category; or `NotFound`, `Outdated` if it is not `expected`."""
     with transaction.atomic():
-        row = _locked(name)
+        row = _locked(name, expected)
         before = _facts(row)
         if document is not None:
             row.matchers = _matchers(document)
@@ -57,16 +63,26 @@ def category_change(
     return row
 
 
-def category_delete(name: str, *, by: str) -> None:
-    """Delete a category; rules that ask for it do not match any more. Or `NotFound`."""
+def category_delete(name: str, *, by: str, expected: Expected | None = None) -> None:
+    """Delete a category; rules that ask for it do not match any more.
+
+    Raises as `category_change`.
+    """
     with transaction.atomic():
-        row = _locked(name)
+        row = _locked(name, expected)
         _audit("delete", _facts(row), None, by, name)
         row.delete()
 
 
-def _locked(name: str) -> FailureCategory:
+def category_version(row: FailureCategory) -> str:
+    """Of what was last written."""
+    return version_of(row.pk, row.updated_at)
+
+
+def _locked(name: str, expected: Expected | None) -> FailureCategory:
     row = FailureCategory.objects.select_for_update().filter(name=name).first()
+    if expected is not None:
+        expected.check(category_version(row) if row else None)
     if row is None:
         raise NotFound(f"no failure category {name}")
     return row

@@ -14,6 +14,7 @@ from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
 from sessions_app.policy_selectors import policies_uses
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.retry_config import ConfigScope
+from sessions_app.versions import Expected, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,22 @@ def policy_apply(
     by: str,
     create: bool = False,
     revision: int | None = None,
+    expected: Expected | None = None,
 ) -> Applied:
     """Make a policy of a scope, or a new revision of it if it says something new.
 
     The document may leave its scope out. With `create` it is a `Conflict` if the policy is there,
     with `revision` if that is not the one which it is at: somebody else has edited it. It is one,
-    too, if the name is taken in a scope above or below; and `InvalidInput` if the
-    document names another scope than `scope`.
+    too, if the name is taken in a scope above or below. `Outdated` if it is not `expected`;
+    `InvalidInput` if the document names another scope than `scope`.
     """
     document = _placed(document, scope)
     name = document.metadata.name
     with transaction.atomic():
         lock_policy_name(name)
         own = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
+        if expected is not None:
+            expected.check(policy_version(own) if own else None)
         if own is None:
             _require_free(name, scope)
             own, before = RetryPolicy(**scope.key, name=name, revision=0), None
@@ -161,16 +165,25 @@ class Deleted(StrEnum):
     ARCHIVED = "archived"
 
 
-def policy_delete(name: str, scope: ConfigScope, *, by: str) -> Deleted:
+def policy_version(policy: RetryPolicy) -> str:
+    """Which revision of which policy this is."""
+    return version_of(policy.pk, policy.revision, policy.archived_at is None)
+
+
+def policy_delete(
+    name: str, scope: ConfigScope, *, by: str, expected: Expected | None = None
+) -> Deleted:
     """Delete a policy; while unfinished chains or waiting retries name it, it is archived.
 
-    Deleting an archived one tries again. Raises `NotFound`, and a `Conflict` that lists the
-    queues that name it, and whether it is the default policy.
+    Deleting an archived one tries again. Raises `NotFound`, `Outdated` if it is not `expected`, and
+    a `Conflict` that lists the queues that name it, and whether it is the default policy.
     """
     with transaction.atomic():
         policy = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
         if policy is None:
             raise NotFound(f"no retry policy {name}")
+        if expected is not None:
+            expected.check(policy_version(policy))
         if policy.archived_at is None:
             _require_unused(policy)
             _audit(policy, "delete", by, _current(policy), None)

@@ -13,6 +13,7 @@ from sessions_app.models import Queue, Session
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.policy_names import FIELD, policies_require
 from sessions_app.services.records import cordon_check, record_delete, record_save
+from sessions_app.versions import Expected, version_of
 
 
 def limits_check(limits: Mapping[str, Any]) -> None:
@@ -24,18 +25,40 @@ def limits_check(limits: Mapping[str, Any]) -> None:
             raise InvalidInput({"resource_limits": [f"{name}: {error}"]}) from None
 
 
-def queue_save(queue: Queue, *, by: str, fields: Collection[str] | None = None) -> None:
+VERSIONED = (
+    *("is_default", "priority_factor", "resource_limits", "retry_policies"),
+    *("cordoned", "cordon_reason"),
+)
+
+
+def queue_version(queue: Queue) -> str:
+    """Of what can be changed of it."""
+    return version_of(queue.pk, [getattr(queue, name) for name in VERSIONED])
+
+
+def queue_save(
+    queue: Queue,
+    *,
+    by: str,
+    fields: Collection[str] | None = None,
+    expected: Expected | None = None,
+) -> None:
     """Save a queue (of one that is there only `fields`, if given).
 
     A new default queue takes the place of the project's old one.
 
     Raises `InvalidInput` if it is cordoned without a reason, has limits that are none, or names
-    policies that its sessions cannot have; `Conflict` if the project has another queue of its name.
+    policies that its sessions cannot have; `Conflict` if the project has another queue of its name;
+    `Outdated` if what is stored is not `expected`.
     """
     cordon_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
     limits_check(queue.resource_limits)
     try:
         with transaction.atomic():
+            if expected is not None:
+                stored = Queue.objects.select_for_update(no_key=True, of=("self",))
+                found = stored.filter(pk=queue.pk).first()
+                expected.check(queue_version(found) if found else None)
             if fields is None or FIELD in fields:
                 queue.retry_policies = policies_require(queue.retry_policies, project=queue.project)
             if queue.is_default:
@@ -57,13 +80,18 @@ def _refusal(error: IntegrityError, queue: Queue) -> Exception:
     return error
 
 
-def queue_delete(queue: Queue, *, by: str) -> None:
-    """Delete a queue; a `Conflict` while it has sessions, or is the project's default."""
+def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> None:
+    """Delete a queue; a `Conflict` while it has sessions, or is the project's default.
+
+    `Outdated` if it is not `expected`.
+    """
     with transaction.atomic():
         # Whoever submits to it holds it until the session is there.
         locked = Queue.objects.select_for_update(of=("self",)).filter(pk=queue.pk).first()
         if locked is None:
             raise NotFound(f"no queue {queue.name}")
+        if expected is not None:
+            expected.check(queue_version(locked))
         if locked.is_default:
             raise Conflict("it is the project's default queue: make another the default first")
         if Session.objects.filter(queue=locked).exists():

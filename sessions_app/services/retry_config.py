@@ -15,6 +15,7 @@ from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
 from sessions_app.retry_layers import bound_layers
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.policy_names import policies_require
+from sessions_app.versions import Expected, version_of
 
 SETTINGS = (
     "mode",
@@ -46,14 +47,23 @@ class ConfigScope:
 
 
 def retry_defaults_put(
-    scope: ConfigScope, *, policy: InlinePolicy, bounds: Bounds, by: str, keep: bool = False
+    scope: ConfigScope,
+    *,
+    policy: InlinePolicy,
+    bounds: Bounds,
+    by: str,
+    keep: bool = False,
+    expected: Expected | None = None,
 ) -> RetryDefaults:
     """Replace the defaults of a scope; with `keep`, only the fields that are set.
 
-    Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above.
+    Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above,
+    `Outdated` if they are not `expected`.
     """
     with transaction.atomic():
-        row, _ = RetryDefaults.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        row, new = RetryDefaults.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        if expected is not None:
+            expected.check(layer_version(None if new else row))
         before = {"policy": row.policy, "bounds": row.bounds}
         if keep:
             policy = InlinePolicy.model_validate(row.policy | dump_set(policy))
@@ -70,10 +80,20 @@ def retry_defaults_put(
     return row
 
 
-def retry_defaults_delete(scope: ConfigScope, *, by: str) -> None:
-    """Let a scope inherit everything again; deleting what is not there is fine."""
+def layer_version(row: RetryDefaults | RetrySettings | None) -> str:
+    """Of what was last written; None: nothing was, which is a version, too."""
+    return version_of(None if row is None else [row.pk, row.updated_at])
+
+
+def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | None = None) -> None:
+    """Let a scope inherit everything again; deleting what is not there is fine.
+
+    Raises `Outdated` if they are not `expected`.
+    """
     with transaction.atomic():
         row = RetryDefaults.objects.select_for_update(no_key=True).filter(**scope.key).first()
+        if expected is not None:
+            expected.check(layer_version(row))
         if row is not None:
             before = {"policy": row.policy, "bounds": row.bounds}
             row.delete()
@@ -92,16 +112,23 @@ class SettingsValues(TypedDict, total=False):
 
 
 def retry_settings_put(
-    scope: ConfigScope, *, by: str, **values: Unpack[SettingsValues]
+    scope: ConfigScope,
+    *,
+    by: str,
+    expected: Expected | None = None,
+    **values: Unpack[SettingsValues],
 ) -> RetrySettings:
     """Set what is named of a scope's settings, effective at once; the rest stays as it is.
 
-    Raises `InvalidInput` naming `default_policy` if the cluster has no such policy.
+    Raises `InvalidInput` naming `default_policy` if the cluster has no such policy, `Outdated` if
+    they are not `expected`.
     """
     with transaction.atomic():
         if name := values.get("default_policy"):
             policies_require([name], project=None, field="default_policy")
-        row, _ = RetrySettings.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        row, new = RetrySettings.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        if expected is not None:
+            expected.check(layer_version(None if new else row))
         before = _settings(row)
         for field, value in values.items():
             setattr(row, field, value)

@@ -1,16 +1,59 @@
-"""Making room for a tenant: a domain, a project and its default queue."""
+"""Making room for tenants and taking it away: domains, projects, and who works in them."""
 
 import re
+from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
-from sessions_app.errors import InvalidInput
+from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.locks import database_now
-from sessions_app.models import Domain, Project, Queue
+from sessions_app.models import Domain, Membership, Project, Queue, Session, SessionEvent
+from sessions_app.models.events import ARCHIVED
 from sessions_app.models.tenants import LABEL_PATTERN
 from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.services.records import record_delete, record_save
 
 DEFAULT_QUEUE = "default"
+TOLD = 20
+"""Of what holds a record, so many are named."""
+
+
+def domain_create(name: str, *, by: str) -> Domain:
+    """Make a domain; a `Conflict` if there is one of this name."""
+    domain = Domain(name=name)
+    try:
+        with transaction.atomic():
+            record_save(domain, by=by)
+    except IntegrityError:
+        raise _taken(f"there is a domain {name!r} already") from None
+    return domain
+
+
+def domain_delete(domain: Domain, *, by: str) -> None:
+    """Delete a domain with its policies, defaults, quotas and members.
+
+    A `Conflict` while it has projects, `held_by` names them.
+    """
+    with transaction.atomic():
+        # Whoever makes a project in it holds it until the project is there.
+        if not Domain.objects.select_for_update(of=("self",)).filter(pk=domain.pk).exists():
+            raise NotFound(f"no domain {domain.name}")
+        names = list(domain.projects.order_by("name").values_list("name", flat=True))
+        if names:
+            addresses = [f"{domain.name}/{name}" for name in names[:TOLD]]
+            raise _held("domain", len(names), "project", addresses)
+        record_delete(domain, by=by)
+
+
+def project_create(domain: Domain, name: str, *, by: str) -> Project:
+    """Make a project with its default queue; a `Conflict` if the domain has one of this name."""
+    with transaction.atomic():
+        held = Domain.objects.select_for_update(no_key=True).filter(pk=domain.pk).first()
+        if held is None:
+            raise NotFound(f"no domain {domain.name}")
+        if held.projects.filter(name=name).exists():
+            raise _taken(f"domain {domain.name} has a project {name!r} already")
+        return _make(held, name, by)
 
 
 @transaction.atomic
@@ -22,11 +65,93 @@ def project_ensure(*, domain: str, name: str, by: str) -> tuple[Project, bool]:
     for field, value in (("domain", domain), ("project", name)):
         if not re.fullmatch(LABEL_PATTERN, value):
             raise InvalidInput({field: [f"{value!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
-    within, _ = Domain.objects.get_or_create(name=domain)
-    project, made = Project.objects.get_or_create(domain=within, name=name)
+    Domain.objects.get_or_create(name=domain)
+    within = Domain.objects.select_for_update(no_key=True).get(name=domain)
+    project = within.projects.filter(name=name).first()
+    if project is None:
+        return _make(within, name, by), True
+    _ensure_queue(project)
+    return project, False
+
+
+def _make(domain: Domain, name: str, by: str) -> Project:
+    project = Project.objects.create(domain=domain, name=name)
+    _ensure_queue(project)
+    entry = AuditRow(by, "project.create", "project", project.address, project.address)
+    audit_append([entry], now=database_now())
+    return project
+
+
+def _ensure_queue(project: Project) -> None:
     if not project.queues.filter(is_default=True).exists():
         Queue.objects.create(project=project, name=DEFAULT_QUEUE, is_default=True)
-    if made:
-        entry = AuditRow(by, "project.create", "project", project.address, project.address)
-        audit_append([entry], now=database_now())
-    return project, made
+
+
+def project_delete(project: Project, *, by: str) -> None:
+    """Delete a project in which nothing ever ran, with its queues, policies, defaults, quotas,
+    members and the tokens that are narrowed to it.
+
+    A `Conflict` otherwise, and while executors serve it: without it they might serve all.
+    """
+    with transaction.atomic():
+        # Whoever submits holds the queue, and after it the project, until the session is there.
+        queues = Queue.objects.filter(project=project)
+        held = {each.pk for each in queues.select_for_update(of=("self",)).order_by("pk")}
+        if not Project.objects.select_for_update(of=("self",)).filter(pk=project.pk).exists():
+            raise NotFound(f"no project {project.address}")
+        if queues.exclude(pk__in=held).exists():
+            raise Conflict("a queue was made in it at the same time; try again")
+        if _ever_ran(project):
+            raise Conflict(
+                f"sessions ran in project {project.address}, and what ran stays known: cordon its "
+                "queues to close it",
+                held_by=["sessions"],
+            )
+        # The scheduler's records, which know of projects and not the other way round.
+        executors: Any = getattr(project, "executor_set").order_by("name")  # noqa: B009
+        names = list(executors.values_list("name", flat=True))
+        if names:
+            raise _held("project", len(names), "executor", names[:TOLD])
+        queues.delete()
+        record_delete(project, by=by)
+
+
+def _ever_ran(project: Project) -> bool:
+    """Sessions leave the table with an event that says so."""
+    if Session.objects.filter(project=project).exists():
+        return True
+    archived = SessionEvent.objects.filter(type=ARCHIVED, attempt=0, time__gte=project.created_at)
+    return archived.filter(project=project).exists()
+
+
+def membership_save(membership: Membership, *, by: str) -> None:
+    """Give somebody a role in a project or a domain, or another one.
+
+    A `Conflict` if they have one there already, `InvalidInput` if the role is none for the place.
+    """
+    if membership.role == "domain_admin" and membership.domain_id is None:
+        raise InvalidInput({"role": ["only a domain can have a domain admin"]})
+    try:
+        with transaction.atomic():
+            record_save(membership, by=by)
+    except IntegrityError as error:
+        if "membership_unique" not in str(error):
+            raise
+        why = f"{membership.user.username} has a role there already: change that one"
+        raise Conflict(why, errors={"user": ["has a role there"]}) from None
+
+
+def membership_delete(membership: Membership, *, by: str) -> None:
+    """Take a role away, effective with the next request."""
+    record_delete(membership, by=by)
+
+
+def _taken(why: str) -> Conflict:
+    return Conflict(why, errors={"name": ["is taken"]})
+
+
+def _held(kind: str, count: int, holder: str, names: list[str]) -> Conflict:
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    told = f"{count} {holder}{'' if count == 1 else 's'}"
+    why = f"the {kind} is in use by {told}, take them away first: {', '.join(names)}{more}"
+    return Conflict(why, held_by=[f"{holder} {name}" for name in names])

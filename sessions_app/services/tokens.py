@@ -1,19 +1,22 @@
 """API tokens: made once, shown once, kept as a hash."""
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from sessions_app.errors import NotFound
 from sessions_app.locks import database_now
-from sessions_app.models import ApiToken, Project
+from sessions_app.models import ApiToken, Project, RequestBudget
 from sessions_app.services.audit import AuditRow, audit_append
+
+logger = logging.getLogger(__name__)
 
 PREFIX = "rpr_"
 PREFIX_LENGTH = 12
@@ -34,11 +37,13 @@ def token_create(
     project: Project | None = None,
     read_only: bool = False,
     expires_at: datetime | None = None,
+    made_with: str = "",
     by: str = "",
 ) -> str:
     """Make a token for a user or an executor; the secret, which is not kept.
 
-    `by` is the person who asked, if one did: that is audited.
+    `by` is the person who asked, if one did: that is audited. `made_with` is the prefix of the
+    token that they came with.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -51,12 +56,25 @@ def token_create(
             project=project,
             read_only=read_only,
             expires_at=expires_at,
+            made_with=made_with,
         )
         if by:
-            data = {"name": name, "bearer": _bearer(token), "read_only": read_only}
+            data = {
+                "name": name,
+                "bearer": _bearer(token),
+                "project": project.address if project else None,
+                "read_only": read_only,
+                "expires_at": expires_at and expires_at.isoformat(),
+                "made_with": made_with,
+            }
             entry = AuditRow(by, "token.create", "token", token.prefix, data=data)
             audit_append([entry], now=database_now())
     return secret
+
+
+def token_made(secret: str) -> ApiToken:
+    """The token that was made with this secret, with its bearer and its project."""
+    return ApiToken.objects.select_related("user", "project__domain").get(digest=_digest(secret))
 
 
 def _bearer(token: ApiToken) -> str:
@@ -74,8 +92,26 @@ def token_find(secret: str) -> ApiToken | None:
     if token is None or (token.user is not None and not token.user.is_active):
         return None
     if token.last_used_at is None or now - token.last_used_at > USE_RESOLUTION:
-        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        _record_use(token.pk, now)
     return token
+
+
+# Of many calls at once one writes, and none waits for another.
+_USED = """
+    UPDATE sessions_app_apitoken SET last_used_at = %(now)s WHERE id = (
+        SELECT id FROM sessions_app_apitoken
+        WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(now)s)
+        FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+def _record_use(token_id: int, now: datetime) -> None:
+    """Write down that a token was used; a call does not fail because that cannot be written."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_USED, {"id": token_id, "now": now})
+    except DatabaseError as error:
+        logger.warning("the use of a token is not recorded: %s", error)
 
 
 @transaction.atomic
@@ -89,6 +125,22 @@ def token_revoke(*, prefix: str, by: str) -> ApiToken:
         raise NotFound(f"{'several tokens begin' if found else 'no token begins'} with {prefix}")
     _revoke(found, by)
     return found[0]
+
+
+@transaction.atomic
+def token_revoke_made_with(*, prefix: str, by: str) -> list[ApiToken]:
+    """Forget a token, those that were made with it, those made with these, and so on.
+
+    What they were, the first one first. Raises `NotFound` as `token_revoke`.
+    """
+    found = [token_revoke(prefix=prefix, by=by)]
+    last = [prefix]
+    while last:
+        made = list(ApiToken.objects.select_related("user").filter(made_with__in=last))
+        _revoke(made, by)
+        found += made
+        last = [token.prefix for token in made]
+    return found
 
 
 @transaction.atomic
@@ -109,4 +161,6 @@ def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
         for token in tokens
     ]
     audit_append(entries, now=database_now())
-    ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()
+    keys = [token.pk for token in tokens]
+    RequestBudget.objects.filter(pk__in=keys).delete()
+    ApiToken.objects.filter(pk__in=keys).delete()

@@ -23,9 +23,10 @@ from retry.categories import FailureCategory
 from scheduler.models import Executor
 from sessions_app.api.views import RestView
 from sessions_app.authorization import RULES, Action
-from sessions_app.models import RetryPolicy, Session
+from sessions_app.models import Membership, RequestBudget, RetryPolicy, Session
 from sessions_app.models.tenants import Role
 from sessions_app.services.categories import category_create
+from sessions_app.services.tokens import PREFIX_LENGTH
 from tests import factories
 from tests.agent import Api
 
@@ -71,6 +72,7 @@ WRITE_DOMAIN = row(403, admin=200, domain_admin=200) | {
     "elsewhere": 404,
     "scoped": 404,
 }
+HIDDEN_DOMAIN = ("stranger", "nobody", "elsewhere", "scoped")
 WRITE_PROJECT_QUOTA = WRITE_PROJECT | {"maintainer": 403}
 WRITE_DOMAIN_QUOTA = WRITE_DOMAIN | {"domain_admin": 403}
 WRITE_CLUSTER = row(403, admin=200)
@@ -103,6 +105,8 @@ SESSION = "sessions/<uuid:session_id>/"
 JOB_SET_EVENTS = "job-sets/<str:name>/events/"
 PROJECT = "projects/<str:domain>/<str:project>/"
 DOMAIN = "domains/<str:domain>/"
+MEMBERSHIP = "memberships/<int:membership_id>/"
+TOKEN = "tokens/<str:prefix>/"
 EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "whoami/"): row(200),
     # What is in it for whom: test_overview.
@@ -164,6 +168,27 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("PUT", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
     ("PATCH", f"quotas/{DOMAIN}"): WRITE_DOMAIN_QUOTA,
     ("DELETE", f"quotas/{DOMAIN}"): deleting(WRITE_DOMAIN_QUOTA),
+    ("GET", "domains/"): READ_CLUSTER,
+    ("POST", "domains/"): making(WRITE_CLUSTER),
+    ("GET", DOMAIN): READ_DOMAIN,
+    # It has projects.
+    ("DELETE", DOMAIN): refused_for_its_state(WRITE_DOMAIN_QUOTA),
+    ("GET", "projects/"): READ_CLUSTER,
+    # The domain is a field here.
+    ("POST", "projects/"): making(WRITE_DOMAIN) | dict.fromkeys(HIDDEN_DOMAIN, 400),
+    ("GET", PROJECT): READ_PROJECT,
+    # A session ran in it.
+    ("DELETE", PROJECT): refused_for_its_state(WRITE_PROJECT_QUOTA),
+    ("GET", "memberships/"): READ_CLUSTER,
+    ("POST", "memberships/"): making(WRITE_PROJECT_QUOTA) | dict.fromkeys(UNSEEN, 400),
+    ("GET", MEMBERSHIP): READ_PROJECT,
+    ("PATCH", MEMBERSHIP): WRITE_PROJECT_QUOTA,
+    ("DELETE", MEMBERSHIP): deleting(WRITE_PROJECT_QUOTA),
+    ("GET", "tokens/"): READ_CLUSTER,
+    ("POST", "tokens/"): making(READ_CLUSTER) | {"read_only": 403},
+    # The owner's own.
+    ("GET", TOKEN): row(404, owner=200, admin=200, **NO_EXECUTORS),
+    ("DELETE", TOKEN): row(404, owner=200, admin=200, **NO_EXECUTORS),
     ("GET", "executors/"): READ_EXECUTORS,
     ("POST", "executors/"): making(WRITE_CLUSTER),
     ("GET", EXECUTOR): READ_EXECUTORS,
@@ -242,6 +267,11 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         for method in ("PUT", "PATCH")
         for scope in (PROJECT, DOMAIN)
     },
+    ("POST", "tokens/"): {"name": "new"},
+    ("POST", "domains/"): {"name": "new"},
+    ("POST", "projects/"): {"domain": "acme", "name": "new"},
+    ("POST", "memberships/"): {"user": "nobody", "role": "member", "project": "acme/work"},
+    ("PATCH", MEMBERSHIP): {"role": "maintainer"},
     ("POST", f"{QUEUE}cordon/"): {"reason": "because"},
     ("POST", "executors/"): {"name": "new"},
     ("PATCH", EXECUTOR): {"unconfirmed_after": 60},
@@ -279,6 +309,8 @@ def methods(view: Any) -> set[str]:
 class World:
     session: Session
     tokens: dict[str, str | None]
+    membership: int
+    """Of the colleague."""
 
     def api(self, who: str) -> Api:
         return Api(self.tokens[who])
@@ -290,6 +322,8 @@ class World:
             "<str:project>": "work",
             "<str:name>": "one",
             "<str:queue>": "one",
+            "<int:membership_id>": self.membership,
+            "<str:prefix>": str(self.tokens["owner"])[:PREFIX_LENGTH],
         } | {f"<{kind}>": value for kind, value in names.items()}
         for placeholder, value in known.items():
             route = route.replace(placeholder, str(value))
@@ -341,7 +375,8 @@ def world() -> World:
     category_create(category, position=None, by="root")
     # Failed, with a retry that waits: it can be cancelled and retried.
     factories.settle(session)
-    return World(session, tokens)
+    colleague = Membership.objects.get(user=people["colleague"])
+    return World(session, tokens, colleague.pk)
 
 
 TABLES: list[type[Model]] = [User]
@@ -350,13 +385,14 @@ for label in ("sessions_app", "scheduler"):
 
 
 def snapshot() -> dict[str, list[Any]]:
-    """Every row of every table of ours; the last use of tokens apart."""
+    """Every row of every table of ours; the last use of tokens, and how much of it, apart."""
     return {
         model.__name__: [
             {name: value for name, value in values.items() if name != "last_used_at"}
             for values in model._default_manager.order_by("pk").values()
         ]
         for model in TABLES
+        if model is not RequestBudget
     }
 
 
@@ -446,6 +482,8 @@ def test_what_one_may_not_see_looks_as_if_it_did_not_exist(
         "str:project": "ghost",
         "str:domain": "void",
         "str:queue": "one",
+        "int:membership_id": NOBODYS,
+        "str:prefix": NO_PREFIX,
     }
     for who, status in EXPECTED[method, route].items():
         missing = world.api(who).call(method, world.path(route, **names))
@@ -464,11 +502,18 @@ def test_head_is_a_get_without_its_body(world: World, route: str) -> None:
         assert b"".join(response) == b""
 
 
+NOBODYS = 10**15
+"""No key of a row."""
+NO_PREFIX = "rpr_........"
+
+
 def neutral(response: Any, world: World, names: dict[str, Any]) -> Any:
     """The whole answer with the names that were asked for taken out."""
     text = json.dumps(response.json())
     asked = {"acme": "D", "work": "P", str(world.session.pk): "S"}
     asked |= {"void": "D", "ghost": "P", str(UUID(int=7)): "S"} if names else {}
+    asked |= {f" {NOBODYS if names else world.membership}": "M"}
+    asked |= {NO_PREFIX if names else str(world.tokens["owner"])[:PREFIX_LENGTH]: "T"}
     for name, neutral_name in asked.items():
         text = text.replace(name, neutral_name)
     headers = {key: value for key, value in response.items() if key != "Content-Length"}

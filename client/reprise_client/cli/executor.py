@@ -2,7 +2,6 @@
 
 import time
 from contextlib import nullcontext
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from reprise_client.cli import get
 from reprise_client.cli.completion import complete_executor
 from reprise_client.cli.exits import INVALID, TIMED_OUT, CommandError
 from reprise_client.cli.output import Format, console, emit, note, plain
+from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
 from reprise_client.errors import ApiError
 
@@ -29,18 +29,6 @@ ExecutorArgument = Annotated[
 
 
 POLL_SECONDS = 1.0
-
-
-class TokenForm(StrEnum):
-    TOKEN = "token"  # noqa: S105  # the name of a form, not a token
-    JSON = "json"
-    YAML = "yaml"
-
-
-TokenOutput = Annotated[
-    TokenForm,
-    typer.Option("--output", "-o", help="The token alone, or the whole answer with it."),
-]
 
 
 @app.command()

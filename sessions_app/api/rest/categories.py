@@ -15,12 +15,19 @@ from sessions_app.api.filters import PageQuery, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import category_json
+from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.rest.policies import DocumentView
 from sessions_app.api.views import body_of
 from sessions_app.authorization import Action, authorize
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.models import FailureCategory
-from sessions_app.services.categories import category_change, category_create, category_delete
+from sessions_app.services.categories import (
+    category_change,
+    category_create,
+    category_delete,
+    category_version,
+)
+from sessions_app.versions import Expected
 
 Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]
 
@@ -74,7 +81,7 @@ class CategoriesView(DocumentView):
         asked = CategoryBody.model_validate(body_of(request))
         made = category_create(asked.category, position=asked.position, by=self.actor.name)
         headers = {"Location": request.build_absolute_uri(f"{quote(made.name)}/")}
-        return Response(category_json(made), status=201, headers=headers)
+        return _told(made, status=201, **headers)
 
 
 class CategoryView(DocumentView):
@@ -91,10 +98,11 @@ class CategoryView(DocumentView):
     def get(self, request: Request, name: str) -> Response:  # noqa: ARG002
         """One failure category."""
         authorize(self.actor, self.required_action)
-        return Response(category_json(_category(name)))
+        return _told(_category(name))
 
     @extend_schema(
         operation_id="failure_category_apply",
+        parameters=[IF_MATCH],
         request=CategoryBody,
         responses={200: shapes.Category, 201: shapes.Category},
     )
@@ -104,14 +112,19 @@ class CategoryView(DocumentView):
         asked = CategoryBody.model_validate({"name": name, **body_of(request)})
         if asked.name != name:
             raise InvalidInput({"name": [f"must be {name!r}, as in the address"]})
-        try:
-            made = category_create(asked.category, position=asked.position, by=self.actor.name)
-        except Conflict:
-            return self._change(name, asked.category, asked.position)
-        return Response(category_json(made), status=201)
+        expected = expected_of(request)
+        if expected is None:
+            try:
+                made = category_create(asked.category, position=asked.position, by=self.actor.name)
+            except Conflict:
+                pass  # it is there, and is replaced
+            else:
+                return _told(made, status=201)
+        return self._change(name, asked.category, asked.position, expected)
 
     @extend_schema(
         operation_id="failure_category_change",
+        parameters=[IF_MATCH],
         request=CategoryChanges,
         responses=shapes.Category,
     )
@@ -124,21 +137,32 @@ class CategoryView(DocumentView):
             if asked.matchers is None
             else CategoryDocument(name=_category(name).name, matchers=asked.matchers)
         )
-        return self._change(name, document, asked.position)
+        return self._change(name, document, asked.position, expected_of(request))
 
-    @extend_schema(operation_id="failure_category_delete", responses={204: None})
-    def delete(self, request: Request, name: str) -> Response:  # noqa: ARG002
+    @extend_schema(
+        operation_id="failure_category_delete", parameters=[IF_MATCH], responses={204: None}
+    )
+    def delete(self, request: Request, name: str) -> Response:
         """Delete a category; rules that ask for it do not match any more."""
         authorize(self.actor, self.required_action)
-        category_delete(name, by=self.actor.name)
+        category_delete(name, by=self.actor.name, expected=expected_of(request))
         return Response(status=204)
 
     def _change(
-        self, name: str, document: CategoryDocument | None, position: int | None
+        self,
+        name: str,
+        document: CategoryDocument | None,
+        position: int | None,
+        expected: Expected | None,
     ) -> Response:
         by = self.actor.name
-        row = category_change(name, document=document, position=position, by=by)
-        return Response(category_json(row))
+        row = category_change(name, document=document, position=position, by=by, expected=expected)
+        return _told(row)
+
+
+def _told(row: FailureCategory, status: int = 200, **headers: str) -> Response:
+    headers |= etag(category_version(row))
+    return Response(category_json(row), status=status, headers=headers)
 
 
 def _category(name: str) -> FailureCategory:

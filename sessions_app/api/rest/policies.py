@@ -15,13 +15,14 @@ from sessions_app.api.filters import Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import policies_json, revision_json
+from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput, NotFound
 from sessions_app.models import RetryPolicyRevision
 from sessions_app.policy_selectors import policies_of, policies_visible, policy_get
 from sessions_app.selectors import domain_get, project_get
-from sessions_app.services.policies import Applied, policy_apply, policy_delete
+from sessions_app.services.policies import Applied, policy_apply, policy_delete, policy_version
 from sessions_app.services.retry_config import ConfigScope
 
 
@@ -126,11 +127,12 @@ class PolicyView(DocumentView):
         """A policy as it decides now; without its `status` it is what `PUT` takes."""
         scope = query_of(ScopeQuery, request.query_params)
         policy = policy_get(self.actor, name, *scope.names)
-        return Response(policies_json(self.actor, [policy])[0])
+        (body,) = policies_json(self.actor, [policy])
+        return Response(body, headers=etag(policy_version(policy)))
 
     @extend_schema(
         operation_id="retry_policy_apply",
-        parameters=query_parameters(ScopeQuery),
+        parameters=[*query_parameters(ScopeQuery), IF_MATCH],
         request=shapes.PolicyBody,
         responses={200: shapes.Policy, 201: shapes.Policy},
     )
@@ -141,14 +143,16 @@ class PolicyView(DocumentView):
 
     @extend_schema(
         operation_id="retry_policy_delete",
-        parameters=query_parameters(ScopeQuery),
+        parameters=[*query_parameters(ScopeQuery), IF_MATCH],
         responses=shapes.PolicyDeleted,
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a policy that nothing names; one that chains still need is archived."""
         names = query_of(ScopeQuery, request.query_params).names
         scope = _scope(self.actor, self.required_action, *names)
-        return Response({"outcome": policy_delete(name, scope, by=self.actor.name)})
+        expected = expected_of(request)
+        outcome = policy_delete(name, scope, by=self.actor.name, expected=expected)
+        return Response({"outcome": outcome})
 
 
 class RevisionsView(DocumentView):
@@ -184,7 +188,8 @@ def _apply(
         scope = _scope_told(view, told.domain, told.project)
     else:
         scope = _scope(view.actor, view.required_action, *asked)
-    return policy_apply(document, scope, by=view.actor.name, create=create)
+    expected = None if create else expected_of(request)
+    return policy_apply(document, scope, by=view.actor.name, create=create, expected=expected)
 
 
 def _scope(actor: Actor, action: Action, domain: str | None, project: str | None) -> ConfigScope:
@@ -215,6 +220,7 @@ def _address(made: Applied) -> str:
 
 def _applied(actor: Actor, made: Applied, location: str) -> Response:
     (body,) = policies_json(actor, [made.policy])
+    headers = etag(policy_version(made.policy))
     if made.created:
-        return Response(body, status=201, headers={"Location": location})
-    return Response(body)
+        return Response(body, status=201, headers={**headers, "Location": location})
+    return Response(body, headers=headers)

@@ -23,6 +23,7 @@ from sessions_app.api.filters import PageQuery, Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import queue_json
+from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.requests import Amounts, CordonBody
 from sessions_app.api.views import RestView, body_of, require_no_body
 from sessions_app.authorization import Action
@@ -30,7 +31,7 @@ from sessions_app.errors import InvalidInput, NotFound
 from sessions_app.models import Project, Queue
 from sessions_app.policy_selectors import queues_visible
 from sessions_app.selectors import project_get, project_resolve
-from sessions_app.services.queues import queue_delete, queue_save
+from sessions_app.services.queues import queue_delete, queue_save, queue_version
 
 MAX_LIMITS = 32
 
@@ -133,7 +134,7 @@ class QueuesView(RestView):
         project = project_resolve(self.actor, asked.project, self.required_action)
         queue = _create(asked, project, asked.name, self.actor.name)
         location = request.build_absolute_uri(f"{project.address}/{queue.name}/")
-        return Response(queue_json(queue), status=201, headers={"Location": location})
+        return _told(queue, status=201, Location=location)
 
 
 def _create(asked: QueueFields, project: Project, name: str, by: str) -> Queue:
@@ -156,10 +157,11 @@ class QueueView(RestView):
     @extend_schema(operation_id="queue_read", responses=shapes.Queue)
     def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
         """One queue."""
-        return Response(queue_json(_queue(self, names)))
+        return _told(_queue(self, names))
 
     @extend_schema(
         operation_id="queue_apply",
+        parameters=[IF_MATCH],
         request=QueuePut,
         responses={200: shapes.Queue, 201: shapes.Queue},
     )
@@ -167,27 +169,37 @@ class QueueView(RestView):
         """Make a queue, or replace what can be changed of it; its cordon stays."""
         project = _project(self, names)
         asked = QueuePut.model_validate(body_of(request)).placed(**names)
+        expected = expected_of(request)
         queue = Queue.objects.filter(project=project, name=names["queue"]).first()
         if queue is None:
+            if expected is not None:
+                expected.check(None)
             name = QueueCreate.model_validate({"name": names["queue"]}).name
             made = _create(asked, project, name, self.actor.name)
-            return Response(queue_json(made), status=201)
+            return _told(made, status=201)
         queue.project = project
-        queue_save(queue, by=self.actor.name, fields=asked.give(queue))
-        return Response(queue_json(queue))
+        queue_save(queue, by=self.actor.name, fields=asked.give(queue), expected=expected)
+        return _told(_queue(self, names))
 
-    @extend_schema(operation_id="queue_change", request=QueueFields, responses=shapes.Queue)
+    @extend_schema(
+        operation_id="queue_change",
+        parameters=[IF_MATCH],
+        request=QueueFields,
+        responses=shapes.Queue,
+    )
     def patch(self, request: Request, **names: str) -> Response:
         """Change what is named."""
         queue = _queue(self, names)
         asked = QueueFields.model_validate(body_of(request))
-        queue_save(queue, by=self.actor.name, fields=asked.give(queue, only=True))
-        return Response(queue_json(queue))
+        fields = asked.give(queue, only=True)
+        queue_save(queue, by=self.actor.name, fields=fields, expected=expected_of(request))
+        return _told(_queue(self, names))
 
-    @extend_schema(operation_id="queue_delete", responses={204: None})
-    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    @extend_schema(operation_id="queue_delete", parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:
         """Delete a queue in which no session is recorded any more."""
-        queue_delete(_queue(self, names), by=self.actor.name)
+        expected = expected_of(request)
+        queue_delete(_queue(self, names), by=self.actor.name, expected=expected)
         return Response(status=204)
 
 
@@ -220,7 +232,12 @@ class UncordonView(RestView):
 def _set_cordon(view: RestView, queue: Queue, *, cordoned: bool, reason: str) -> Response:
     queue.cordoned, queue.cordon_reason = cordoned, reason
     queue_save(queue, by=view.actor.name, fields=("cordoned", "cordon_reason"))
-    return Response(queue_json(queue))
+    return _told(queue)
+
+
+def _told(queue: Queue, status: int = 200, **headers: str) -> Response:
+    headers |= etag(queue_version(queue))
+    return Response(queue_json(queue), status=status, headers=headers)
 
 
 def _project(view: RestView, names: dict[str, str]) -> Project:

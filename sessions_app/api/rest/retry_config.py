@@ -14,6 +14,7 @@ from retry.policy import Bounds, InlinePolicy
 from sessions_app.api import responses
 from sessions_app.api.filters import query_of
 from sessions_app.api.openapi import query_parameters
+from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action, authorize
 from sessions_app.errors import InvalidInput
@@ -24,6 +25,7 @@ from sessions_app.selectors import domain_get, project_get
 from sessions_app.services.retry_config import (
     SETTINGS,
     ConfigScope,
+    layer_version,
     retry_defaults_delete,
     retry_defaults_put,
     retry_settings_put,
@@ -110,31 +112,39 @@ class DefaultsView(ScopeView):
         query = query_of(DefaultsQuery, request.query_params)
         row = RetryDefaults.objects.filter(**scope.key).first()
         body = _defaults_json(scope, row)
-        return Response(body | _effective(scope) if query.effective else body)
+        body |= _effective(scope) if query.effective else {}
+        return Response(body, headers=etag(layer_version(row)))
 
-    @extend_schema(request=DefaultsBody, responses=responses.Defaults)
+    @extend_schema(parameters=[IF_MATCH], request=DefaultsBody, responses=responses.Defaults)
     def put(self, request: Request, **names: str) -> Response:
         """Replace the defaults and bounds of one scope."""
         scope = self.scope(names)
-        return self._store(scope, DefaultsBody.model_validate(body_of(request)))
+        return self._store(scope, request)
 
-    @extend_schema(request=DefaultsBody, responses=responses.Defaults)
+    @extend_schema(parameters=[IF_MATCH], request=DefaultsBody, responses=responses.Defaults)
     def patch(self, request: Request, **names: str) -> Response:
         """Change the fields that are named; the others stay as they are."""
         scope = self.scope(names)
-        return self._store(scope, DefaultsBody.model_validate(body_of(request)), keep=True)
+        return self._store(scope, request, keep=True)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:
         """Inherit everything again."""
-        retry_defaults_delete(self.scope(names), by=self.actor.name)
+        scope = self.scope(names)
+        retry_defaults_delete(scope, by=self.actor.name, expected=expected_of(request))
         return Response(status=204)
 
-    def _store(self, scope: ConfigScope, body: DefaultsBody, *, keep: bool = False) -> Response:
+    def _store(self, scope: ConfigScope, request: Request, *, keep: bool = False) -> Response:
+        body = DefaultsBody.model_validate(body_of(request))
         row = retry_defaults_put(
-            scope, policy=body.policy, bounds=body.bounds, by=self.actor.name, keep=keep
+            scope,
+            policy=body.policy,
+            bounds=body.bounds,
+            by=self.actor.name,
+            keep=keep,
+            expected=expected_of(request),
         )
-        return Response(_defaults_json(scope, row))
+        return Response(_defaults_json(scope, row), headers=etag(layer_version(row)))
 
 
 def _defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, Any]:
@@ -174,22 +184,23 @@ class SettingsView(ScopeView):
     def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
         """The switch of one scope, and the strictest one of those above it."""
         scope = self.scope(names)
-        return Response(_settings_json(scope, RetrySettings.objects.filter(**scope.key).first()))
+        row = RetrySettings.objects.filter(**scope.key).first()
+        return Response(_settings_json(scope, row), headers=etag(layer_version(row)))
 
-    @extend_schema(request=SettingsBody, responses=responses.Settings)
+    @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=responses.Settings)
     def put(self, request: Request, **names: str) -> Response:
         """Set the switch, effective at once."""
         scope = self.scope(names)
         return self._store(scope, SettingsBody.model_validate(body_of(request)))
 
-    @extend_schema(request=SettingsBody, responses=responses.Settings)
+    @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=responses.Settings)
     def patch(self, request: Request, **names: str) -> Response:
         """Change what is named."""
         scope = self.scope(names)
         body = SettingsBody.model_validate(body_of(request))
         return self._store(scope, body, only=body.model_fields_set)
 
-    @extend_schema(responses={204: None})
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
         """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
         self._store(self.scope(names), SettingsBody())
@@ -210,8 +221,9 @@ class SettingsView(ScopeView):
             sent = {name: value for name, value in sent.items() if name == "mode"}
         elif "default_policy" in sent:
             sent["default_policy"] = sent["default_policy"] or ""
-        row = retry_settings_put(scope, by=self.actor.name, **sent)
-        return Response(_settings_json(scope, row))
+        expected = expected_of(self.request)
+        row = retry_settings_put(scope, by=self.actor.name, expected=expected, **sent)
+        return Response(_settings_json(scope, row), headers=etag(layer_version(row)))
 
 
 def _settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, Any]:

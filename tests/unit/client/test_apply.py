@@ -227,8 +227,8 @@ def test_a_dead_server_is_said_once(command: Command, server: FakeServer, write:
             [
                 ", apiVersion: must be reprise/v1",
                 (
-                    ", kind: must be one of: Executor, FailureCategory, Queue, RetryDefaults, "
-                    "RetryPolicy"
+                    ", kind: must be one of: Domain, Executor, FailureCategory, Membership, "
+                    "Project, Queue, RetryDefaults, RetryPolicy, Token"
                 ),
             ],
         ),

@@ -50,6 +50,7 @@ def loaded(tmp_path: Path, *words: str, **environ: str) -> tuple[str, list[str]]
         "run --help",
         "apply --help",
         "get --help",
+        "create --help",
         "simulate --help",
         "top --help",
         "context list",

@@ -7,15 +7,22 @@ from reprise_client.cli.kinds.base import Kind
 from reprise_client.cli.kinds.category import CategoryKind
 from reprise_client.cli.kinds.defaults import DefaultsKind
 from reprise_client.cli.kinds.executor import ExecutorKind
+from reprise_client.cli.kinds.membership import MembershipKind
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.kinds.queue import QueueKind
+from reprise_client.cli.kinds.tenant import DomainKind, ProjectKind
+from reprise_client.cli.kinds.token import TokenKind
 
 KINDS: tuple[Kind[Any], ...] = (
+    DomainKind(),
+    ProjectKind(),
+    MembershipKind(),
     CategoryKind(),
     PolicyKind(),
     DefaultsKind(),
     QueueKind(),
     ExecutorKind(),
+    TokenKind(),
 )
 
 

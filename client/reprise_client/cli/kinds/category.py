@@ -44,7 +44,8 @@ class CategoryKind(NamedKind["FailureCategory"]):
             lambda: found_or_none(client.failure_category, name),
             lambda: client.failure_category_create(name, **spec),
         )
-        after = after or client.failure_category_apply(name, **spec)
+        read = before.etag if before else ""
+        after = after or client.failure_category_apply(name, if_match=read, **spec)
         return Applied(after.name, changed(before, after, *SPEC) if before else CREATED)
 
     def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:  # noqa: ARG002

@@ -58,7 +58,9 @@ class DefaultsKind(Kind["RetryDefaults"]):
         if (before.policy, before.bounds) == (policy, bounds):
             # Each write is audited, also if it changes nothing.
             return Applied(self.address(before), UNCHANGED)
-        after = client.retry_defaults_put(policy=policy, bounds=bounds, **query)
+        after = client.retry_defaults_put(
+            policy=policy, bounds=bounds, if_match=before.etag, **query
+        )
         new = before.updated_at is None
         return Applied(self.address(after), CREATED if new else changed(before, after, *SPEC))
 

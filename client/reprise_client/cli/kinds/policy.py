@@ -48,7 +48,8 @@ class PolicyKind(Kind["RetryPolicy"]):
             lambda: _read(client, str(data["metadata"]["name"]), scope),
             lambda: client.retry_policy_create(document, **query),
         )
-        after = after or client.retry_policy_apply(document, **query)
+        read = before.etag if before else ""
+        after = after or client.retry_policy_apply(document, if_match=read, **query)
         status = after.status
         return Applied(
             self.address(after), _outcome(before, after), status.revision, status.warnings

@@ -55,7 +55,8 @@ class QueueKind(Kind["Queue"]):
             lambda: found_or_none(client.queue, f"{project}/{name}"),
             lambda: client.queue_create(project, name, **spec),
         )
-        after = after or client.queue_apply(f"{project}/{name}", **spec)
+        read = before.etag if before else ""
+        after = after or client.queue_apply(f"{project}/{name}", if_match=read, **spec)
         outcome = changed(before, after, *SPEC) if before else CREATED
         return Applied(after.address, outcome)
 

@@ -1,0 +1,125 @@
+"""Who works where, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from reprise_client.cli.exits import USAGE
+from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    CREATED,
+    Applied,
+    FieldError,
+    Kind,
+    Row,
+    changed,
+    found_or_made,
+    missing,
+)
+from reprise_client.cli.output import facts, grid, heading
+from reprise_client.cli.rule_words import either
+from reprise_client.cli.scope import Scope
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.tenant_models import Membership
+
+
+class MembershipKind(Kind["Membership"]):
+    name = "Membership"
+    words = ("memberships", "membership", "members", "member")
+    metadata_keys = ("name", "domain", "project")
+    made_by = "reprise create membership USER ROLE --project DOMAIN/NAME"
+    heads = ("NAME", "ROLE", "SCOPE")
+    wide_heads = ("ID",)
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        if not isinstance(spec.get("role"), str):
+            yield "spec.role", "is required, as text"
+        for key in spec:
+            if key != "role":
+                yield f"spec.{key}", "is not a known field"
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+        told = Scope.told(data["metadata"])
+        scope = asked if told == Scope() else told
+        if scope is None or scope.domain is None:
+            raise FieldError("metadata.domain", "is required: where the role is for", USAGE)
+        if asked not in {None, scope}:
+            raise FieldError("metadata.domain", f"must be that of {scope.words}, as asked", USAGE)
+        user, role = str(data["metadata"]["name"]), str(data["spec"]["role"])
+        before, after = found_or_made(
+            lambda: _read(client, user, scope),
+            lambda: client.membership_create(user, role, **scope.query),
+        )
+        if before is None:
+            assert after is not None  # noqa: S101  # it was made, then
+            return Applied(self.address(after), CREATED)
+        after = client.membership_change(before.id, role)
+        return Applied(self.address(after), changed(before, after, "role"))
+
+    def field_path(self, name: str) -> str:
+        return "spec.role" if name == "role" else f"metadata.{'name' if name == 'user' else name}"
+
+    def document(self, item: Membership) -> dict[str, Any]:
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": {"name": item.user, **Scope.at(item.place).metadata},
+            "spec": {"role": item.role},
+            "status": {"id": item.id},
+        }
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[Membership]:
+        """Of a project those of its domain, too, which hold there."""
+        if home is None or home.domain is None:
+            return client.memberships()
+        return chain.from_iterable(
+            client.memberships(**scope.query) for scope in home.line() if scope.domain
+        )
+
+    def find(self, client: Client, typed: str, home: Scope) -> Membership:
+        """Of a user in the project or its domain, or by its whole address."""
+        place, _, user = typed.rpartition("/")
+        line = [Scope.at(place)] if place else [each for each in home.line() if each.domain]
+        for scope in line:
+            if found := _read(client, user, scope):
+                return found
+        where = either(scope.words for scope in line)
+        raise missing("membership of", user, where, self.words[0])
+
+    def delete(self, client: Client, item: Membership) -> str:
+        client.membership_delete(item.id)
+        return "deleted"
+
+    def address(self, item: Membership) -> str:
+        return f"{item.place}/{item.user}"
+
+    def row(self, item: Membership, now: datetime) -> Row:  # noqa: ARG002
+        return [item.user, item.role, item.place]
+
+    def wide_row(self, item: Membership, now: datetime) -> Row:  # noqa: ARG002
+        return [str(item.id)]
+
+    def description(self, client: Client, item: Membership, now: datetime) -> RenderableType:  # noqa: ARG002
+        where = Scope.at(item.place).words
+        everywhere = "" if item.project else ", in all its projects"
+        return facts([("User", item.user), ("Role", item.role), ("Of", f"{where}{everywhere}")])
+
+
+def members(client: Client, scope: Scope) -> Iterator[RenderableType]:
+    """Those of a place, as a part of its description."""
+    kind = MembershipKind()
+    found = list(kind.all(client, scope))
+    if found:
+        yield heading("Members")
+        yield grid(["USER", "ROLE", "OF"], [[each.user, each.role, each.place] for each in found])
+
+
+def _read(client: Client, user: str, scope: Scope) -> Membership | None:
+    return next(iter(client.memberships(user=user, **scope.query)), None)

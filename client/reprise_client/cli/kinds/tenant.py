@@ -1,0 +1,173 @@
+"""Domains and projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+
+from reprise_client.cli.exits import USAGE
+from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    CREATED,
+    UNCHANGED,
+    Applied,
+    FieldError,
+    Kind,
+    NamedKind,
+    Row,
+    found_or_made,
+    found_or_none,
+    missing,
+)
+from reprise_client.cli.kinds.membership import members
+from reprise_client.cli.output import facts
+from reprise_client.cli.scope import Scope
+from reprise_client.cli.words import when
+
+if TYPE_CHECKING:
+    from reprise_client.api import Client
+    from reprise_client.tenant_models import Domain, Project
+
+
+def nothing_said(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The faults of the `spec` of a kind that says nothing in it."""
+    for key in spec:
+        yield f"spec.{key}", "is not a known field"
+
+
+class DomainKind(NamedKind["Domain"]):
+    name = "Domain"
+    words = ("domains", "domain")
+    spec_keys = ()
+    made_by = "reprise create domain NAME"
+    heads = ("NAME", "CREATED")
+    wide_heads = ()
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        return nothing_said(spec)
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+        name = str(data["metadata"]["name"])
+        before, _ = found_or_made(
+            lambda: found_or_none(client.domain, name), lambda: client.domain_create(name)
+        )
+        return Applied(name, UNCHANGED if before else CREATED)
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[Domain]:  # noqa: ARG002
+        return client.domains()
+
+    def find(self, client: Client, typed: str, home: Scope) -> Domain:  # noqa: ARG002
+        found = found_or_none(client.domain, typed)
+        if found is None:
+            raise missing("domain", typed, "", self.words[0])
+        return found
+
+    def delete(self, client: Client, item: Domain) -> str:
+        client.domain_delete(item.name)
+        return "deleted"
+
+    def row(self, item: Domain, now: datetime) -> Row:
+        return [item.name, when(item.created_at, now)]
+
+    def wide_row(self, item: Domain, now: datetime) -> Row:  # noqa: ARG002
+        return []
+
+    def description(self, client: Client, item: Domain, now: datetime) -> RenderableType:
+        projects = ", ".join(each.name for each in client.projects(domain=item.name))
+        return Group(
+            facts(
+                [
+                    ("Domain", item.name),
+                    ("Created", when(item.created_at, now)),
+                    ("Projects", projects or "none that you may see"),
+                ]
+            ),
+            *members(client, Scope(item.name)),
+        )
+
+    def warning(self, client: Client, item: Domain) -> str:  # noqa: ARG002
+        return "its policies, defaults, quotas and roles go with it"
+
+
+class ProjectKind(Kind["Project"]):
+    name = "Project"
+    words = ("projects", "project")
+    metadata_keys = ("name", "domain")
+    made_by = "reprise create project DOMAIN/NAME"
+    heads = ("NAME", "DOMAIN", "CREATED")
+    wide_heads = ()
+
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        return nothing_said(spec)
+
+    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+        told, name = data["metadata"].get("domain"), str(data["metadata"]["name"])
+        domain = told or (asked and asked.domain)
+        if not domain:
+            raise FieldError("metadata.domain", "is required", USAGE)
+        if asked is not None and domain != asked.domain:
+            raise FieldError("metadata.domain", f"must be that of {asked.words}, as asked", USAGE)
+        before, _ = found_or_made(
+            lambda: found_or_none(client.project_get, f"{domain}/{name}"),
+            lambda: client.project_create(domain, name),
+        )
+        return Applied(f"{domain}/{name}", UNCHANGED if before else CREATED)
+
+    def field_path(self, name: str) -> str:
+        return f"metadata.{name}"
+
+    def document(self, item: Project) -> dict[str, Any]:
+        told = item.model_dump(mode="json", exclude_unset=True)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": {"name": item.name, "domain": item.domain},
+            "spec": {},
+            "status": {k: v for k, v in told.items() if k not in {"name", "domain"}},
+        }
+
+    def all(self, client: Client, home: Scope | None) -> Iterable[Project]:
+        """All of a domain; of a project's scope all that one may see: it has none below it."""
+        if home is not None and home.project is None:
+            return client.projects(domain=home.domain)
+        return client.projects()
+
+    def find(self, client: Client, typed: str, home: Scope) -> Project:
+        """By its whole address, or by its name in the domain."""
+        address = typed if "/" in typed or home.domain is None else f"{home.domain}/{typed}"
+        found = found_or_none(client.project_get, address) if "/" in address else None
+        if found is None:
+            raise missing("project", address, "", self.words[0])
+        return found
+
+    def delete(self, client: Client, item: Project) -> str:
+        client.project_delete(item.address)
+        return "deleted"
+
+    def address(self, item: Project) -> str:
+        return item.address
+
+    def row(self, item: Project, now: datetime) -> Row:
+        return [item.name, item.domain, when(item.created_at, now)]
+
+    def wide_row(self, item: Project, now: datetime) -> Row:  # noqa: ARG002
+        return []
+
+    def description(self, client: Client, item: Project, now: datetime) -> RenderableType:
+        queues = ", ".join(each.name for each in client.queues(project=item.address))
+        return Group(
+            facts(
+                [
+                    ("Project", item.address),
+                    ("Created", when(item.created_at, now)),
+                    ("Queues", queues),
+                ]
+            ),
+            *members(client, Scope(item.domain, item.name)),
+        )
+
+    def warning(self, client: Client, item: Project) -> str:  # noqa: ARG002
+        return "its queues, policies, defaults, quotas, roles and narrowed tokens go with it"

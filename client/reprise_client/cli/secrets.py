@@ -1,0 +1,18 @@
+"""How a command prints what is shown only once."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class TokenForm(StrEnum):
+    TOKEN = "token"  # noqa: S105  # the name of a form, not a token
+    JSON = "json"
+    YAML = "yaml"
+
+
+TokenOutput = Annotated[
+    TokenForm,
+    typer.Option("--output", "-o", help="The token alone, or the whole answer with it."),
+]

@@ -1,0 +1,175 @@
+"""Domains and projects over REST. Their names are chosen once: they are part of addresses."""
+
+from typing import Annotated, Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from retry.rule_fields import Label
+from sessions_app.api import tenant_responses as shapes
+from sessions_app.api.filters import PageQuery, Text, query_of
+from sessions_app.api.openapi import query_parameters
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.views import RestView, body_of
+from sessions_app.authorization import Action, authorize
+from sessions_app.models import Domain, Project
+from sessions_app.selectors import domain_get, project_get
+from sessions_app.services.tenants import (
+    domain_create,
+    domain_delete,
+    project_create,
+    project_delete,
+)
+from sessions_app.tenant_selectors import domain_named, domains_visible, projects_listed
+
+
+class DomainCreate(BaseModel):
+    """The body of `POST /domains/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Label
+
+
+class ProjectCreate(BaseModel):
+    """The body of `POST /projects/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    domain: Annotated[StrictStr, Field(min_length=1, max_length=63)]
+    name: Label
+
+
+class DomainFilter(PageQuery):
+    """The filters of `GET /domains/`."""
+
+    search: Text | None = None
+    """The beginning of the name."""
+
+
+class ProjectFilter(DomainFilter):
+    """The filters of `GET /projects/`."""
+
+    domain: Text | None = None
+
+
+class DomainsView(RestView):
+    """`/domains/`."""
+
+    actions: ClassVar = {"GET": Action.DOMAIN_LIST, "POST": Action.DOMAIN_WRITE}
+
+    @extend_schema(
+        operation_id="domains_list",
+        parameters=query_parameters(DomainFilter),
+        responses=shapes.DomainPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the domains that one may see, by name."""
+        wanted = query_of(DomainFilter, request.query_params)
+        rows = domains_visible(self.actor)
+        if wanted.search is not None:
+            rows = rows.filter(name__startswith=wanted.search)
+        paginator = RowCursor("name")
+        page = paginator.read(rows, request)
+        return paginator.get_paginated_response([domain_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="domains_create", request=DomainCreate, responses={201: shapes.Domain}
+    )
+    def post(self, request: Request) -> Response:
+        """Make a domain, without projects."""
+        authorize(self.actor, self.required_action)
+        asked = DomainCreate.model_validate(body_of(request))
+        made = domain_create(asked.name, by=self.actor.name)
+        headers = {"Location": request.build_absolute_uri(f"{made.name}/")}
+        return Response(domain_json(made), status=201, headers=headers)
+
+
+class DomainView(RestView):
+    """`/domains/{domain}/`."""
+
+    actions: ClassVar = {"GET": Action.DOMAIN_READ, "DELETE": Action.DOMAIN_WRITE}
+
+    @extend_schema(operation_id="domain_read", responses=shapes.Domain)
+    def get(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+        """One domain."""
+        return Response(domain_json(domain_get(self.actor, domain, self.required_action)))
+
+    @extend_schema(operation_id="domain_delete", responses={204: None})
+    def delete(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+        """Delete a domain that has no projects."""
+        # Only the cluster's admins may, but nobody is told of a domain they cannot see.
+        found = domain_get(self.actor, domain, Action.DOMAIN_READ)
+        authorize(self.actor, self.required_action)
+        domain_delete(found, by=self.actor.name)
+        return Response(status=204)
+
+
+class ProjectsView(RestView):
+    """`/projects/`."""
+
+    actions: ClassVar = {"GET": Action.PROJECT_LIST, "POST": Action.PROJECT_CREATE}
+
+    @extend_schema(
+        operation_id="projects_list",
+        parameters=query_parameters(ProjectFilter),
+        responses=shapes.ProjectPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the projects that one may see, oldest first."""
+        wanted = query_of(ProjectFilter, request.query_params)
+        rows = projects_listed(self.actor)
+        if wanted.domain is not None:
+            rows = rows.filter(domain__name=wanted.domain)
+        if wanted.search is not None:
+            rows = rows.filter(name__startswith=wanted.search)
+        paginator = RowCursor("id")
+        page = paginator.read(rows, request)
+        return paginator.get_paginated_response([project_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="projects_create", request=ProjectCreate, responses={201: shapes.Project}
+    )
+    def post(self, request: Request) -> Response:
+        """Make a project with its default queue."""
+        asked = ProjectCreate.model_validate(body_of(request))
+        domain = domain_named(self.actor, asked.domain, self.required_action)
+        made = project_create(domain, asked.name, by=self.actor.name)
+        headers = {"Location": request.build_absolute_uri(f"{made.address}/")}
+        return Response(project_json(made), status=201, headers=headers)
+
+
+class ProjectView(RestView):
+    """`/projects/{domain}/{project}/`."""
+
+    actions: ClassVar = {"GET": Action.PROJECT_READ, "DELETE": Action.PROJECT_DELETE}
+
+    @extend_schema(operation_id="project_read", responses=shapes.Project)
+    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """One project."""
+        return Response(project_json(self._project(names)))
+
+    @extend_schema(operation_id="project_delete", responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """Delete a project in which nothing ever ran, with all that is set for it."""
+        project_delete(self._project(names), by=self.actor.name)
+        return Response(status=204)
+
+    def _project(self, names: dict[str, str]) -> Project:
+        return project_get(self.actor, names["domain"], names["project"], self.required_action)
+
+
+def domain_json(domain: Domain) -> dict[str, Any]:
+    """A domain. How much is in it is not told: one may see a part of that only."""
+    return {"name": domain.name, "created_at": domain.created_at}
+
+
+def project_json(project: Project) -> dict[str, Any]:
+    """A project, which comes with its domain."""
+    return {
+        "domain": project.domain.name,
+        "name": project.name,
+        "created_at": project.created_at,
+    }
