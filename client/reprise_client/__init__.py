@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from reprise_client.overviews import Overview
     from reprise_client.simulations import Simulation, SimulationSummary
+    from reprise_client.webhooks import Webhook, WebhookDelivery
 
 __all__ = [
     "ApiError",
@@ -75,6 +76,8 @@ __all__ = [
     "Simulation",
     "SimulationSummary",
     "WaitTimeout",
+    "Webhook",
+    "WebhookDelivery",
     "Whoami",
 ]
 
@@ -102,6 +105,8 @@ _LOADED_LATER = {
     "Session": "models",
     "Simulation": "simulations",
     "SimulationSummary": "simulations",
+    "Webhook": "webhooks",
+    "WebhookDelivery": "webhooks",
     "Whoami": "models",
 }
 

@@ -23,9 +23,18 @@ from reprise_client.quotas import QuotaCalls
 from reprise_client.simulations import SimulationCalls
 from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.watching import watch
+from reprise_client.webhooks import WebhookCalls
 
 
-class Client(ExecutorCalls, JobSetCalls, OverviewCalls, PolicyCalls, QuotaCalls, SimulationCalls):
+class Client(
+    ExecutorCalls,
+    JobSetCalls,
+    OverviewCalls,
+    PolicyCalls,
+    QuotaCalls,
+    SimulationCalls,
+    WebhookCalls,
+):
     """Calls one server with one token; usable as a context manager.
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is

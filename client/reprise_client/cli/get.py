@@ -21,7 +21,7 @@ KindArgument = Annotated[
     str,
     typer.Argument(
         metavar="KIND",
-        help="policies, queues, categories, defaults or executors; or KIND/NAME.",
+        help="policies, queues, categories, defaults, executors or webhooks; or KIND/NAME.",
         autocompletion=complete_kind,
     ),
 ]
@@ -55,7 +55,7 @@ def get(
         Form, typer.Option("--output", "-o", help="json and yaml are input for `apply`.")
     ] = Form.TABLE,
 ) -> None:
-    """List policies, queues, categories, defaults or executors.
+    """List policies, queues, categories, defaults, executors or webhooks.
 
     Listed is what a project can use: what is its own, its domain's and the cluster's. With a NAME
     only the one that is called so, in the project or above.
@@ -116,7 +116,7 @@ def describe(
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Tell all about one policy, queue, category, layer of defaults or executor."""
+    """Tell all about one policy, queue, category, layer of defaults, executor or webhook."""
     kind, name = _meant(kind_word, name)
     client = client_of(ctx)
     item = kind.find(
@@ -140,7 +140,7 @@ def delete(
     project: ProjectOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
 ) -> None:
-    """Delete a policy, queue, category, layer of defaults or executor.
+    """Delete a policy, queue, category, layer of defaults, executor or webhook.
 
     Asks first if somebody is there to answer. A layer of defaults inherits again what is above.
     """

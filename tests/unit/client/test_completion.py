@@ -49,7 +49,7 @@ def test_names_are_completed(
 
 
 def test_kinds_are_offered_where_nothing_is_typed(server: FakeServer, tmp_path: Path) -> None:
-    offered = ["categories", "policies", "defaults", "queues", "executors"]
+    offered = ["categories", "policies", "defaults", "queues", "executors", "webhooks"]
     assert completed(server, tmp_path, "reprise", "get", "") == offered
 
 

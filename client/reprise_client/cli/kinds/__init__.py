@@ -9,6 +9,7 @@ from reprise_client.cli.kinds.defaults import DefaultsKind
 from reprise_client.cli.kinds.executor import ExecutorKind
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.kinds.queue import QueueKind
+from reprise_client.cli.kinds.webhook import WebhookKind
 
 KINDS: tuple[Kind[Any], ...] = (
     CategoryKind(),
@@ -16,6 +17,7 @@ KINDS: tuple[Kind[Any], ...] = (
     DefaultsKind(),
     QueueKind(),
     ExecutorKind(),
+    WebhookKind(),
 )
 
 
