@@ -63,6 +63,7 @@ _NEXT_EPOCH = """
 """
 # `early`: an event that comes before one of this slice in its session, but not in the log, because
 # its transaction was the younger one and the first to have the session. It must not come later.
+# OFFSET 0: looked for by the session alone; all that is young is much more.
 _READ = """
     WITH fresh AS MATERIALIZED (
         SELECT id, xid, session_id, project_id, type, seq FROM sessions_app_sessionevent
@@ -72,15 +73,17 @@ _READ = """
     reached AS MATERIALIZED (
         SELECT count(*) AS passed, max(xid::text::numeric) AS xid FROM fresh),
     early AS (
-        SELECT e.id, e.xid, e.session_id, e.project_id, e.type, e.seq
-        FROM fresh f JOIN sessions_app_sessionevent e
-            ON e.session_id = f.session_id AND e.seq < f.seq
+        SELECT e.* FROM fresh f CROSS JOIN LATERAL (
+            SELECT id, xid, session_id, project_id, type, seq, epoch
+            FROM sessions_app_sessionevent
+            WHERE session_id = f.session_id AND seq < f.seq OFFSET 0) AS e
         WHERE (SELECT passed FROM reached) = %(limit)s AND e.epoch = %(epoch)s
             AND e.xid >= (SELECT xid FROM reached)::text::xid8
             AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)),
     wanted AS MATERIALIZED (
         SELECT w.id AS endpoint_id, e.id, e.session_id, e.type, e.seq
-        FROM (SELECT * FROM fresh UNION SELECT * FROM early) AS e
+        FROM (SELECT * FROM fresh UNION
+            SELECT id, xid, session_id, project_id, type, seq FROM early) AS e
         JOIN sessions_app_webhookendpoint w ON w.project_id = e.project_id AND w.paused_at IS NULL
             AND (w.id = %(endpoint)s::uuid
                 OR %(endpoint)s::uuid IS NULL AND w.epoch IS NULL)

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from standardwebhooks.webhooks import WebhookVerificationError
 
+from reprise.retention import prune
 from sessions_app.api.render import event_json
 from sessions_app.locks import database_now
 from sessions_app.models import (
@@ -30,6 +31,7 @@ from sessions_app.tasks import deliver_webhooks, sweep_webhooks
 from sessions_app.webhook_guard import Guard
 from sessions_app.webhook_rules import Answer, Result, Verdict
 from tests import factories
+from tests.agent import Api
 from tests.receiver import Receiver, Says, receiving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -411,3 +413,23 @@ def test_a_batch_is_a_fixed_number_of_statements(at: Project, receiver: Receiver
             outbox.deliveries_claim(100)
         counts.append(len(made))
     assert counts[0] == counts[1]
+
+
+def test_what_ended_long_ago_is_forgotten_and_what_waits_is_not(
+    at: Project, receiver: Receiver, owner: Any
+) -> None:
+    webhook(at, receiver, "session.submitted", "session.running")
+    receiver.answer = lambda got: Says(500 if got.event["type"] == "session.running" else 204)
+    sessions(at, 2)
+    deliver_webhooks()
+    due_now()
+    prune()
+    scraped = Api(factories.token(owner)).get("/metrics").content.decode()
+    assert 'reprise_webhooks{state="active"} 1.0' in scraped
+    assert "reprise_webhook_deliveries_waiting 2.0" in scraped
+    assert WebhookDelivery.objects.count() == 4
+    WebhookDelivery.objects.filter(finished_at__isnull=False).update(
+        finished_at=database_now() - timedelta(days=31)
+    )
+    prune()
+    assert {state for state, *_ in states()} == {"waiting"}
