@@ -22,7 +22,8 @@ RUN /opt/venv/bin/python -m compileall -q -j 0 .
 
 FROM python:3.11-slim
 # Writable, where volumes are mounted: a new volume takes over the owner of the directory.
-RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin reprise \
+RUN groupadd --system --gid 10001 reprise \
+    && useradd --system --uid 10001 --gid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin reprise \
     && install -d -o reprise -g reprise -m 0700 \
         /var/lib/reprise /var/lib/reprise/token /var/lib/reprise/executor
 COPY --from=build /opt/venv /opt/venv

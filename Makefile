@@ -77,6 +77,7 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
 	$(BIN)/python -m benchmarks.event_stream --quick
+	$(BIN)/python -m benchmarks.kubernetes --quick
 
 faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)
 	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS)

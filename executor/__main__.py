@@ -71,6 +71,7 @@ def _run(config: Config) -> int:
         connection=Connection(wire, state),
         driver=driver,
         max_sessions=config.max_sessions,
+        note_turn=state.note_turn,
         knows_its_runs=not state.is_new,
     )
     _stop_on_signals(agent, driver)
@@ -115,6 +116,7 @@ def _kubernetes_driver(config: Config) -> Driver:
         unconfirmed_after=asked.unconfirmed_after,
         relist_seconds=asked.relist_seconds,
         watch_seconds=asked.watch_seconds,
+        answer_seconds=asked.answer_seconds,
     )
     return KubernetesDriver(settings)
 

@@ -6,7 +6,7 @@ it through the inbox what they heard.
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop, Termination
 
@@ -37,6 +37,8 @@ UNKNOWN_GRACE = 2.0
 STOP_GRACE = 2.0
 STOP_SECONDS = 4.5
 HAND_OVER_SECONDS = 2.0
+LONGEST_WAIT = 5.0
+"""Whoever watches over the agent wants to see its loop turn, also when there is nothing to do."""
 NUMBERS_BEGAN = 1_500_000_000
 AGENT_KILLED = "the agent was killed; its runs ended with it"
 
@@ -48,6 +50,7 @@ class Agent:
     """Runs until it is stopped or another agent takes its name over.
 
     With `knows_its_runs` false an agent before it may have left runs that nothing here tells of.
+    `note_turn` is called each time that the loop turns, every five seconds at least.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Agent:
         connection: Connection,
         driver: Driver,
         max_sessions: int,
+        note_turn: Callable[[], None],
         knows_its_runs: bool = True,
     ):
         self._store = store
@@ -65,6 +69,7 @@ class Agent:
         self._buffer = buffer
         self._driver = driver
         self._max_sessions = max_sessions
+        self._note_turn = note_turn
         self._runs: dict[LeaseKey, Run] = {}
         # Those of them that have not ended.
         self._active: dict[LeaseKey, Run] = {}
@@ -87,6 +92,7 @@ class Agent:
         self._sender.start()
         self._pump.start()
         while not self._done():
+            self._note_turn()
             self._begin_leasing()
             self._observed(self._driver.poll(self._pause()))
             for message in self.inbox.drain():
@@ -207,15 +213,17 @@ class Agent:
             return latest
         return min(latest, self._ended_since + HAND_OVER_SECONDS)
 
-    def _pause(self) -> float | None:
+    def _pause(self) -> float:
         """Seconds until this loop must look again although nobody tells it anything."""
-        moments = [] if self._stopping_since is None else [self._stop_by()]
+        moments = [boottime() + LONGEST_WAIT]
+        if self._stopping_since is not None:
+            moments.append(self._stop_by())
         running = self._active.values()
         if self._term is not None and any(run.ending not in FINISHING for run in running):
             # A wait does not count a suspended machine's sleep, in which the lease runs out.
             soon = boottime() + self._term.grace / 8
             moments.append(min(soon, self._term.sent_at + self._term.ttl))
-        return max(0.0, min(moments) - boottime()) if moments else None
+        return max(0.0, min(moments) - boottime())
 
     # Messages
 
@@ -386,11 +394,12 @@ class Agent:
 
     def _final(self, run: Run, seen: Observation) -> Report:
         """What is said of an end. If the agent brought it about, it is an ERROR, whatever the
-        exit code."""
+        exit code; but of a preempted pod the phase decides."""
         run.phase = Phase.ENDED
         self._active.pop(run.key, None)
         status, message, said = seen.status, seen.message, seen.termination or facts(None)
-        if run.ending is not None and seen.stopped:
+        own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in said
+        if run.ending is not None and seen.stopped and not own_success:
             status, message = "ERROR", message or run.ending.value
             said = {**said, "lease_expired": run.ending in FENCED}
             if run.ending is Ending.PREEMPTED:

@@ -40,6 +40,7 @@ class Pods:
     unconfirmed_after: float
     relist_seconds: float
     watch_seconds: float
+    answer_seconds: float
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def _pods(given: argparse.Namespace) -> Pods:
         unconfirmed_after=given.unconfirmed_after,
         relist_seconds=given.relist_seconds,
         watch_seconds=given.watch_seconds,
+        answer_seconds=given.answer_seconds,
     )
 
 
@@ -178,8 +180,8 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
         "--unconfirmed-after",
         type=_speed,
         default=600.0,
-        help="seconds after which a pod that was deleted counts as ended though it is still there;"
-        " 0: never (default 600)",
+        help="seconds beyond its grace period after which a deleted pod counts as ended though it"
+        " is still there; 0: never (default 600)",
     )
     group.add_argument(
         "--relist-seconds",
@@ -189,6 +191,12 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--watch-seconds", type=_seconds, default=240.0, help="that a watch lasts (default 240)"
+    )
+    group.add_argument(
+        "--answer-seconds",
+        type=_seconds,
+        default=30.0,
+        help="that an answer of the cluster is waited for (default 30)",
     )
 
 

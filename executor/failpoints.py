@@ -27,7 +27,13 @@ _STEPS = (
 NAMES = tuple(f"executor.{when}_{step}" for step in _STEPS for when in ("before", "after"))
 """Around each durable write, each send (`after` means that the answer is here) and each start."""
 
-OF_PODS = ("executor.before_pod_create", "executor.after_pod_create")
+OF_PODS = (
+    "executor.before_pod_create",
+    "executor.after_pod_create",
+    "executor.before_pod_end",
+    "executor.before_pod_unhold",
+    "executor.after_pod_unhold",
+)
 """Where the Kubernetes driver alone comes by."""
 
 _ARMED = os.environ.get("REPRISE_FAILPOINT")

@@ -21,6 +21,7 @@ class Ending(Enum):
 
     CANCELLED = "the session was cancelled"
     PREEMPTED = "the session was preempted"
+    START_FAILED = "its pods do not start"
     UNKNOWN = "the server has let go of this lease"
     LEASE_EXPIRED = "the lease could not be renewed"
     AGENT_STOPPED = "the agent was stopped"
@@ -28,7 +29,11 @@ class Ending(Enum):
 
 FENCED = frozenset({Ending.LEASE_EXPIRED, Ending.AGENT_STOPPED})
 FINISHING = FENCED | {Ending.UNKNOWN}
-STOPS = {"preempted": Ending.PREEMPTED, "unknown": Ending.UNKNOWN}
+STOPS = {
+    "preempted": Ending.PREEMPTED,
+    "start_failed": Ending.START_FAILED,
+    "unknown": Ending.UNKNOWN,
+}
 
 
 @dataclass

@@ -6,9 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from executor.clock import boottime
 from executor.failpoints import reach
 
 ID_LENGTH = 64
+TURN_SECONDS = 1.0
+"""A loop that turns faster is not noted each time."""
 
 
 class StateDirTakenError(Exception):
@@ -31,6 +34,7 @@ class StateDir:
         self.is_new = not (path / "incarnation").exists()
         for directory in (path, self.runs, self.reports):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._turned_at = -TURN_SECONDS
         self._lock = (path / "lock").open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,6 +46,14 @@ class StateDir:
         """Remember, as the time of a file, that the server has just answered this agent."""
         with suppress(OSError):  # a full disk must not end what still works
             (self.path / "answered").touch(mode=0o600)
+
+    def note_turn(self) -> None:
+        """Remember, as the time of a file, that the agent's loop turns."""
+        now = boottime()
+        if now >= self._turned_at + TURN_SECONDS:
+            self._turned_at = now
+            with suppress(OSError):
+                (self.path / "turned").touch(mode=0o600)
 
     def identity(self) -> str:
         """What tells this directory from any other that an agent of the same name may have."""

@@ -89,6 +89,7 @@ app.conf.update(
         "sessions_app.tasks.sweep_retries": {"queue": "retry"},
         "sessions_app.tasks.deliver_webhooks": {"queue": "webhooks"},
         "sessions_app.tasks.sweep_webhooks": {"queue": "webhooks"},
+        "scheduler.tasks.verify_starts": {"queue": "verification"},
     },
     broker_native_delayed_delivery_queue_type=broker.LADDER_QUEUE_TYPE,
     broker_connection_retry_on_startup=True,

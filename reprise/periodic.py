@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 SWEEPS = {
     "sweep due retries": ("sessions_app.tasks.sweep_retries", 15, "retry"),
     "expire leases": ("scheduler.tasks.sweep_leases", 10, "maintenance"),
+    "verify starts": ("scheduler.tasks.verify_starts", 15, "verification"),
     "decay queue usage": ("scheduler.tasks.decay_queue_usage", 15, "maintenance"),
     "delete leases that no longer count": (
         "scheduler.tasks.sweep_orphaned_leases",

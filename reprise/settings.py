@@ -239,6 +239,18 @@ REPRISE: dict[str, float] = {
     "retry_share": 0.5,
     # A session that has waited so long for room has nodes kept free for it.
     "starved_after": 300.0,
+    # Whether a pod has started is looked at so long after its creation and then again and again;
+    # while it initializes each time a step later, up to the longest.
+    "start_check_first": 30.0,
+    "start_check_again": 30.0,
+    "start_check_step": 10.0,
+    "start_check_longest": 80.0,
+    # So long a pod may be without a node, unless its session says otherwise, and then be without
+    # its images or containers. 0: for ever.
+    "scheduling_timeout": 180.0,
+    "initializing_timeout": 1800.0,
+    # So many checks look for a pod that its cluster does not show.
+    "missing_pod_checks": 3,
     "log_cap_bytes": 16 * 1024 * 1024,
     # So long after its end a chain goes from the tables into the log, with the logs of its runs;
     # so long after that its events go, too. 0: never.

@@ -171,9 +171,15 @@ _STATED_WORDS = {
     "NodeShutdown": RetryCause.AGENT_TRANSIENT,
     "UnexpectedAdmissionError": RetryCause.AGENT_TRANSIENT,
     "NodeAffinity": RetryCause.AGENT_TRANSIENT,
+    "NodeName": RetryCause.AGENT_TRANSIENT,
+    "NodePorts": RetryCause.AGENT_TRANSIENT,
+    "TaintToleration": RetryCause.AGENT_TRANSIENT,
+    "TopologyAffinityError": RetryCause.AGENT_TRANSIENT,
     "DeadlineExceeded": RetryCause.DEADLINE_EXCEEDED,
     "OOMKilled": RetryCause.OOM_KILLED,
     "Unschedulable": RetryCause.SCHEDULER_TIMEOUT,
+    "ImagePullTimeout": RetryCause.IMAGE_PULL_FAILURE,
+    "StartTimeout": RetryCause.START_FAILURE,
 }
 
 # `limit_exceeded` is no eviction: the session is at fault, not the node.

@@ -36,6 +36,15 @@ __all__ = [
 
 # The trace is stored with every failure, and its words are free text from clusters.
 _TRACED_CHARACTERS = 200
+# Of what never ran, the cluster's own words are all that there is.
+_NOT_STARTED = frozenset(
+    {
+        RetryCause.VALIDATION_ERROR,
+        RetryCause.IMAGE_PULL_FAILURE,
+        RetryCause.START_FAILURE,
+        RetryCause.SCHEDULER_TIMEOUT,
+    }
+)
 _TRACED_CONDITIONS = 20
 
 
@@ -131,6 +140,8 @@ def _note_cause(
         "class": case.kind.value,
         "failure_category": case.facts.category,
     }
+    if case.cause in _NOT_STARTED and termination.pod_message:
+        facts["said"] = termination.pod_message[:_TRACED_CHARACTERS]
     case.note("classify", case.cause.value, **facts)
 
 

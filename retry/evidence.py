@@ -76,14 +76,16 @@ class Termination:
 
         Facts of a wrong type and unknown keys are dropped; NUL and lone surrogates become U+FFFD.
         With a `pod` (as the Kubernetes API gives it) the facts are the pod's; those that stand
-        beside it hold where it says nothing, and a stated `status` always does. `deleted_by_us`
-        beside it says that a deletion of it was our own wish.
+        beside it hold where it says nothing. A stated `status` always does; stated conditions, and
+        a reason where the pod has its own, are conditions beside the pod's. `deleted_by_us` says
+        that a deletion of it was our own wish.
         """
         facts = _read(obj, _TERMINATION_READERS)
         if isinstance(obj, dict) and "pod" in obj:
+            pod = facts_of_pod(obj["pod"], deleted_by_us=obj.get("deleted_by_us") is True)
+            pod["conditions"] = (*pod.get("conditions", ()), *_stated_words(facts, pod))
             stated = {"status": facts["status"]} if "status" in facts else {}
-            ours = obj.get("deleted_by_us") is True
-            facts = {**facts, **facts_of_pod(obj["pod"], deleted_by_us=ours), **stated}
+            facts = {**facts, **pod, **stated}
         return cls(**facts)
 
     def to_json(self) -> dict[str, Any]:
@@ -163,6 +165,11 @@ def _number(value: str | float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if isfinite(number) else None
+
+
+def _stated_words(facts: dict[str, Any], pod: dict[str, Any]) -> Sequence[str]:
+    reason = (facts["reason"],) if pod.get("reason") and facts.get("reason") else ()
+    return (*facts.get("conditions", ()), *reason)
 
 
 class _MalformedError(Exception):

@@ -38,7 +38,9 @@ def _classify(step: Facts) -> str:
     node = f" on node {step['node']}" if step.get("node") and cause in _ENDED_ON_A_NODE else ""
     category = step.get("failure_category")
     also = f" and the failure category {category}" if category else ""
-    return f"{told}{node}, so the cause is {cause}{also}."
+    words = str(step.get("said") or "").rstrip(". ")
+    said = f" The cluster said: {words}." if words else ""
+    return f"{told}{node}, so the cause is {cause}{also}.{said}"
 
 
 def _container(step: Facts) -> str:

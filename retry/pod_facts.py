@@ -58,6 +58,8 @@ def _conditions(pod: _Object, containers: list[_Object], deleted_by_us: bool) ->
         yield "Unschedulable"
     if _node_is_gone(pod, containers):
         yield "NodeLost"
+    if _node_shut_down(pod):
+        yield "NodeShutdown"
 
 
 def _disruption(pod: _Object) -> _Object | None:
@@ -107,6 +109,12 @@ def _node_is_gone(pod: _Object, containers: list[_Object]) -> bool:
     return any("running" in _object(each, "state") for each in _statuses(pod)) and not any(
         container.get("exit_code") for container in containers
     )
+
+
+def _node_shut_down(pod: _Object) -> bool:
+    """The kubelet stopped the pod since its node was to shut down. That is all that it means by
+    this word of a pod; elsewhere it says nothing."""
+    return _text(_object(pod, "status"), "reason") == "Terminated"
 
 
 def _pod_message(pod: _Object) -> str:

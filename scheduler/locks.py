@@ -24,6 +24,7 @@ class HeldLease(NamedTuple):
     """Somebody has asked for the end of its chain."""
     preempted: bool
     """An operator has asked for the end of its run."""
+    start_failed: bool
 
 
 def lock_executor(name: str) -> Executor | None:
@@ -33,7 +34,7 @@ def lock_executor(name: str) -> Executor | None:
 
 _LEASES = """
     SELECT l.session_id, l.fencing_token, l.accepted, l.lost_at, r.cancel_requested_at IS NOT NULL,
-        s.preempt_requested_at IS NOT NULL
+        s.preempt_requested_at IS NOT NULL, s.start_failure IS NOT NULL
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
     WHERE l.executor_id = %s AND s.fencing_token = l.fencing_token AND s.phase = 'live'

@@ -64,8 +64,22 @@ class Lease(models.Model):
     run_deadline = models.DateTimeField(null=True)
     """When even a run that nobody watches must have ended: acceptance + batch timeout + grace."""
 
+    verify_at = models.DateTimeField(null=True)
+    """When to look whether its pod has started; empty: nothing is to be looked at."""
+    pod = models.JSONField(null=True)
+    """As the executor last reported it, until it runs."""
+    pod_created_at = models.DateTimeField(null=True)
+    initializing_since = models.DateTimeField(null=True)
+    initializing_checks = models.SmallIntegerField(default=0, db_default=0)
+    unknown_checks = models.SmallIntegerField(default=0, db_default=0)
+    suspected = models.BooleanField(default=False, db_default=False)
+    """A check has seen what fails a start when it is seen again."""
+
     class Meta:
-        indexes = [models.Index("granted_at", condition=Q(accepted=False), name="lease_unaccepted")]
+        indexes = [
+            models.Index("granted_at", condition=Q(accepted=False), name="lease_unaccepted"),
+            models.Index("verify_at", condition=Q(verify_at__isnull=False), name="lease_verify"),
+        ]
 
     def __str__(self) -> str:
         return str(self.session_id)

@@ -2,11 +2,15 @@
 
 from celery import shared_task
 
+from scheduler.services import verify
 from scheduler.services.drain import drains_go_on
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
 from scheduler.services.silence import silence_tell
 from scheduler.services.standing import queue_usage_refresh
+from scheduler.services.verify import next_check, starts_verify
+from sessions_app import wakeups
+from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS
 
 
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
@@ -28,3 +32,22 @@ def sweep_orphaned_leases() -> int:
 def decay_queue_usage() -> int:
     """Add up what queues hold and let their priorities decay; of how many queues."""
     return queue_usage_refresh()
+
+
+@shared_task(name="scheduler.tasks.verify_starts", ignore_result=True)
+def verify_starts() -> int:
+    """Look whether the pods that are due have started; of how many the start had failed."""
+    failed, left = 0, next_check()
+    for _ in range(MAX_BATCHES):
+        if left is None or left > 0:
+            break
+        result = starts_verify()
+        failed += result.failed
+        left = next_check()
+        if result.claimed < verify.BATCH:
+            break
+    else:
+        wakeups.go_on(verify.TASK)
+    if left is not None and 0 < left <= NEAR_SECONDS:
+        wakeups.look_again(left, verify.TASK)
+    return failed

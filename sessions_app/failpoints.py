@@ -30,6 +30,7 @@ STEPS = (
     "return",
     "log",
     "expire",
+    "verify",
     "archive",
     "forget",
     "webhook_read",

@@ -82,6 +82,7 @@ class LockedSession(NamedTuple):
     avoid_executors: list[str]
     terminating_at: datetime | None
     preempt_requested_at: datetime | None
+    start_failure: str | None
     limited: bool
     """Whether counters of quotas follow it. If not, none will until this transaction ends."""
 
@@ -94,7 +95,7 @@ SESSION_COLUMNS = f"""
     s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
     s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
     s.accepted_at, s.node, s.executor, s.lease_returns,
-    s.avoid_executors, s.terminating_at, s.preempt_requested_at,
+    s.avoid_executors, s.terminating_at, s.preempt_requested_at, s.start_failure::text,
     EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
         OR EXISTS (SELECT FROM sessions_app_projectusage u
             JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)

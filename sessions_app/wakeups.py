@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from importlib import import_module
 
 from django.db import connection, transaction
 
@@ -20,6 +21,9 @@ from sessions_app.failpoints import reach
 logger = logging.getLogger(__name__)
 
 WORK_CHANNEL = "reprise_work"
+DISPATCH = "sessions_app.tasks.dispatch_due_retries"
+SWEEP = "sessions_app.tasks.sweep_retries"
+WEBHOOKS = "sessions_app.tasks.deliver_webhooks"
 HINT_HORIZON = timedelta(seconds=900)
 """What is due later gets no hint; the sweep brings it."""
 HELD_BACK = 1.0
@@ -34,16 +38,16 @@ _ONCE_MORE = {"max_retries": 1, "interval_start": 0}
 
 
 class Publisher:
-    """Sends hints for due retries and NOTIFYs of new work; one a process.
+    """Sends hints of what is due and NOTIFYs of new work; one a process.
 
-    A hint is sent at most once for each due second, a NOTIFY at most ten times a second. What
-    would wait behind `MAX_WAITING` others is dropped, and so is what fails.
+    A hint is sent at most once for each task and due second, a NOTIFY at most ten times a second.
+    What would wait behind `MAX_WAITING` others is dropped, and so is what fails.
     """
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
-        self._sends: list[tuple[float, float, float]] = []
-        self._known: set[float] = set()
+        self._sends: list[tuple[float, float, float, str]] = []
+        self._known: set[tuple[float, str]] = set()
         self._work = False
         self._sweep = False
         self._notified = 0.0
@@ -52,25 +56,25 @@ class Publisher:
         self._wanted = False
         self._thread: threading.Thread | None = None
 
-    def hints(self, due_ats: Iterable[float]) -> None:
-        """Ask for runs of dispatch at these times."""
+    def hints(self, due_ats: Iterable[float], task: str = DISPATCH) -> None:
+        """Ask for runs of a task at these times."""
         for due_at in due_ats:
-            self.hint(due_at)
+            self.hint(due_at, task)
 
-    def hint(self, due_at: float) -> None:
-        """Ask for a run of dispatch at `due_at` (seconds since the epoch)."""
+    def hint(self, due_at: float, task: str = DISPATCH) -> None:
+        """Ask for a run of a task at `due_at` (seconds since the epoch)."""
         now = time.time()
         soon = due_at - now <= HELD_BACK
         # Hints ahead are one for each due second; at the last moment tenths are told apart, so
         # that a retry after a few milliseconds does not wait for the end of its second.
         slot = math.ceil(due_at * 10) / 10 if soon else float(math.ceil(due_at))
         with self._wake:
-            if slot in self._known or len(self._sends) >= MAX_WAITING:
+            if (slot, task) in self._known or len(self._sends) >= MAX_WAITING:
                 return
             if len(self._known) >= MAX_WAITING:
-                self._known = {known for known in self._known if known > now}
-            self._known.add(slot)
-            heapq.heappush(self._sends, (slot if soon else 0.0, slot, due_at))
+                self._known = {known for known in self._known if known[0] > now}
+            self._known.add((slot, task))
+            heapq.heappush(self._sends, (slot if soon else 0.0, slot, due_at, task))
             self._start()
             self._wake.notify()
 
@@ -111,18 +115,18 @@ class Publisher:
             with self._wake:
                 while (pause := self._pause()) is None or pause > 0:
                     self._wake.wait(pause)
-                due_at = self._take()
+                due = self._take()
                 work = self._take_work()
                 webhooks = self._take_webhooks()
                 sweep, self._sweep = self._sweep, False
             if webhooks:
                 self._send_webhooks()
             if sweep:
-                _send("sweep_retries", None)
+                _send(SWEEP, None)
             if work:
                 _notify_work()
-            if due_at is not None:
-                _send_hint(due_at)
+            if due is not None:
+                _send_hint(*due)
 
     def _pause(self) -> float | None:
         """Seconds until there is something to do; None: nothing is known."""
@@ -148,7 +152,7 @@ class Publisher:
             self._wanted = _webhooks_wanted()
             self._looked = time.monotonic()
         if self._wanted:
-            _send("deliver_webhooks", None)
+            _send(WEBHOOKS, None)
 
     def _take_work(self) -> bool:
         if not self._work or time.monotonic() < self._notified + NOTIFY_INTERVAL:
@@ -157,33 +161,34 @@ class Publisher:
         self._notified = time.monotonic()
         return True
 
-    def _take(self) -> float | None:
+    def _take(self) -> tuple[str, float] | None:
         if not self._sends or self._sends[0][0] > time.time():
             return None
-        send_at, slot, due_at = heapq.heappop(self._sends)
+        send_at, slot, due_at, task = heapq.heappop(self._sends)
         if send_at:
-            self._known.discard(slot)
-        return due_at
+            self._known.discard((slot, task))
+        return task, due_at
 
 
-def _send_hint(due_at: float) -> None:
+def _send_hint(task: str, due_at: float) -> None:
     countdown = math.ceil(due_at - time.time())
-    _send("dispatch_due_retries", countdown if countdown > 0 else None)
+    _send(task, countdown if countdown > 0 else None)
 
 
 def _send(task: str, countdown: int | None) -> None:
-    from sessions_app import tasks  # noqa: PLC0415  # tasks import services, which import this
-
+    # By name: tasks import services, which import this, and some are of the rooms above.
+    module, _, name = task.rpartition(".")
     reach("hint.before_send")
     try:
-        getattr(tasks, task).apply_async(countdown=countdown, retry_policy=_ONCE_MORE)
+        found = getattr(import_module(module), name)
+        found.apply_async(countdown=countdown, retry_policy=_ONCE_MORE)
     except Exception as error:  # noqa: BLE001  # any failure of any broker: the sweep comes anyway
         logger.info("hint dropped: %s", error)
     reach("hint.after_send")
 
 
 def _webhooks_wanted() -> bool:
-    from sessions_app.services.webhook_senders import webhooks_any  # noqa: PLC0415  # as above
+    from sessions_app.services.webhook_senders import webhooks_any  # noqa: PLC0415  # it imports this
 
     try:
         return webhooks_any()
@@ -211,28 +216,39 @@ publisher = Publisher()
 
 def retries_due_after_commit(due_ats: Iterable[datetime | None], *, now: datetime) -> None:
     """After commit, hint at each of these times that lies within the horizon."""
-    latest = now + HINT_HORIZON
-    # The publisher counts on this process's clock; only the distance to now is the database's.
-    offset = time.time() - now.timestamp()
-    wanted = {due.timestamp() + offset for due in due_ats if due is not None and due <= latest}
+    wanted = _within_horizon(due_ats, now)
     if wanted:
         transaction.on_commit(lambda: publisher.hints(wanted))
 
 
-def look_again(left: float) -> None:
-    """Ask for one more run of dispatch when a retry that is due in `left` seconds is.
+def due_after_commit(task: str, due_ats: Iterable[datetime], *, now: datetime) -> None:
+    """As `retries_due_after_commit`, of another task."""
+    wanted = _within_horizon(due_ats, now)
+    if wanted:
+        transaction.on_commit(lambda: publisher.hints(wanted, task))
+
+
+def _within_horizon(due_ats: Iterable[datetime | None], now: datetime) -> set[float]:
+    latest = now + HINT_HORIZON
+    # The publisher counts on this process's clock; only the distance to now is the database's.
+    offset = time.time() - now.timestamp()
+    return {due.timestamp() + offset for due in due_ats if due is not None and due <= latest}
+
+
+def look_again(left: float, task: str = DISPATCH) -> None:
+    """Ask for one more run of a task when what is due in `left` seconds is.
 
     One that should have gone already is somebody else's just now, and is looked at a second later.
     Through the publisher, because runs that asked each for itself would never become fewer while
     retries keep coming due.
     """
     now = time.time()
-    publisher.hint(now + left if left > 0 else math.floor(now) + 2)
+    publisher.hint(now + left if left > 0 else math.floor(now) + 2, task)
 
 
-def go_on() -> None:
-    """Ask for another run of dispatch at once: there is more than one run takes."""
-    publisher.hint(time.time())
+def go_on(task: str = DISPATCH) -> None:
+    """Ask for another run of a task at once: there is more than one run takes."""
+    publisher.hint(time.time(), task)
 
 
 def webhooks_after_commit(*, sure: bool = False) -> None:

@@ -67,6 +67,7 @@ class FakeServer:
     not 0. `room` overrides the agent's own limit."""
 
     def __init__(self) -> None:
+        self.name = NAME
         self.sessions: dict[str, FakeSession] = {}
         self.calls: list[tuple[str, Body]] = []
         self.changed = Condition()
@@ -330,7 +331,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         *_, prefix, name, verb, _ = self.path.split("/")
-        assert (prefix, name) == ("executors", NAME)
+        assert (prefix, name) == ("executors", self.server.fake.name)
         assert self.headers["Authorization"] == f"Bearer {TOKEN}"
         status, answer = self.server.fake.answer(verb, body)
         data = json.dumps(answer).encode()

@@ -152,14 +152,16 @@ class ExecutorNode(Answer):
 class Executor(Answer):
     """Who runs sessions beside one cluster; no `projects` means that it serves all.
 
-    `health` is `alive`, `late`, `silent` or `never_heard`, `heartbeat_age` seconds. A list leaves
-    out the `nodes`; `token` is there in the answer that made it, and never again.
+    `health` is `alive`, `late`, `silent` or `never_heard`, `heartbeat_age` seconds; `trouble` is
+    why it can start nothing at present, "" if nothing is wrong. A list leaves out the `nodes`;
+    `token` is there in the answer that made it, and never again.
     """
 
     name: str
     health: str = ""
     heartbeat_age: float | None = None
     last_seen_at: datetime | None = None
+    trouble: str = ""
     incarnation: int = 0
     driver: str = ""
     max_sessions: int = 0

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from reprise_client.wire import Node
 
 from executor import quantity
+from executor.clock import boottime
 from executor.drivers.kubernetes_api import ApiRefusal, Cluster, Object
 
 log = logging.getLogger(__name__)
@@ -18,25 +19,26 @@ log = logging.getLogger(__name__)
 Amounts = dict[str, Decimal]
 
 _ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-_UNWANTED = frozenset({"attachable-volumes", "hugepages", "pods"})
+_PODS = "pods"
+_UNWANTED = ("attachable-volumes", _PODS)
+_IDLE_FOR = 9.0
+"""Times as long as the last look took."""
 
 
 class NodeSurvey:
-    """Looks every `seconds` seconds. `nodes` may be read by any thread.
+    """Looks every `seconds` seconds, or less often where a look takes long. `nodes` may be read by
+    any thread: those that take pods, with what can be allocated and what the pods that are there,
+    whosever they are, leave free of it."""
 
-    What pods of others have requested is taken off what can be allocated: the server itself takes
-    off what the sessions hold that it has placed here. `ours` is the label, `name=value`, of those.
-    """
-
-    def __init__(self, cluster: Cluster, ours: str, seconds: float):
+    def __init__(self, cluster: Cluster, seconds: float):
         self._cluster = cluster
-        self._ours = ours.partition("=")
         self._seconds = seconds
         self._failing = False
         self.nodes: list[Node] = []
 
     async def keep(self) -> None:
         while True:
+            began = boottime()
             try:
                 self.nodes = await self._look()
             except ApiRefusal as refusal:
@@ -45,32 +47,55 @@ class NodeSurvey:
                 self._failing = True
             else:
                 self._failing = False
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(max(self._seconds, _IDLE_FOR * (boottime() - began)))
 
     async def _look(self) -> list[Node]:
-        nodes = (await self._cluster.list("/api/v1/nodes")).items
-        pods = (await self._cluster.list("/api/v1/pods", fields=_ALIVE)).items
-        label, _, value = self._ours
+        nodes: dict[str, Object] = {}
+        async for page in self._cluster.pages("/api/v1/nodes"):
+            nodes |= {each["metadata"]["name"]: _trimmed(each) for each in page.items}
         taken: dict[str, Amounts] = defaultdict(Amounts)
-        mine: dict[str, Amounts] = defaultdict(Amounts)
-        for pod in pods:
-            labels = pod["metadata"].get("labels") or {}
-            _add((mine if labels.get(label) == value else taken)[pod["spec"]["nodeName"]], pod)
-        return [_node(each, taken, mine) for each in nodes if _takes_pods(each)]
+        # A page at a time: a large cluster's pods together are more than an executor may hold.
+        async for page in self._cluster.pages("/api/v1/pods", fields=_ALIVE):
+            for pod in page.items:
+                _sum(taken[pod["spec"]["nodeName"]], {**requests_of(pod), _PODS: Decimal(1)})
+        return [_node(each, taken[name]) for name, each in nodes.items() if _takes_pods(each)]
 
 
 def requests_of(pod: Mapping[str, Any]) -> Amounts:
-    """What the scheduler keeps for a pod: its containers together, or the largest of those that run
-    before them, whichever is more."""
-    spec = pod.get("spec") or {}
-    together: Amounts = defaultdict(Decimal)
-    for container in spec.get("containers") or ():
-        _sum(together, _requests(container))
-    for container in spec.get("initContainers") or ():
-        for name, amount in _requests(container).items():
-            together[name] = max(together[name], amount)
+    """What the scheduler keeps for a pod: its containers and sidecars together, or the largest of
+    the containers that run before them beside the sidecars that are there by then, whichever is
+    more; what is said of the pod as a whole stands in place of that."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    together: Amounts = {}
+    for container in _with_allocated(spec, status, "containers", "containerStatuses"):
+        _sum(together, container)
+    sidecars: Amounts = {}
+    largest: Amounts = {}
+    init = _with_allocated(spec, status, "initContainers", "initContainerStatuses")
+    for raw, container in zip(spec.get("initContainers") or (), init, strict=True):
+        if raw.get("restartPolicy") == "Always":
+            _sum(sidecars, container)
+            continue
+        with_sidecars = dict(sidecars)
+        _sum(with_sidecars, container)
+        _raise(largest, with_sidecars)
+    _sum(together, sidecars)
+    _raise(together, largest)
+    together |= _requests(spec)
     _sum(together, _amounts(spec.get("overhead") or {}))
-    return dict(together)
+    return together
+
+
+def _with_allocated(
+    spec: Mapping[str, Any], status: Mapping[str, Any], containers: str, statuses: str
+) -> Iterator[Amounts]:
+    """The requests of each container; while it is resized, what it still has if that is more."""
+    known = {each.get("name"): each for each in status.get(statuses) or ()}
+    for container in spec.get(containers) or ():
+        amounts, said = _requests(container), known.get(container.get("name")) or {}
+        _raise(amounts, _amounts(said.get("allocatedResources") or {}))
+        _raise(amounts, _requests(said))
+        yield amounts
 
 
 def _requests(container: Mapping[str, Any]) -> Amounts:
@@ -85,38 +110,40 @@ def _amounts(said: Mapping[str, Any]) -> Amounts:
     return amounts
 
 
-def _add(taken: Amounts, pod: Object) -> None:
-    _sum(taken, requests_of(pod))
-
-
 def _sum(total: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, Decimal(0)) + amount
 
 
+def _raise(most: Amounts, other: Amounts) -> None:
+    for name, amount in other.items():
+        most[name] = max(most.get(name, Decimal(0)), amount)
+
+
+def _trimmed(node: Object) -> Object:
+    """Without the names of images and volumes, of which a node can say much."""
+    status = node.get("status") or {}
+    kept = {name: status.get(name) for name in ("allocatable", "conditions")}
+    return {"metadata": node["metadata"], "spec": node.get("spec") or {}, "status": kept}
+
+
 def _takes_pods(node: Object) -> bool:
-    conditions: Iterable[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
+    conditions: Iterable[Mapping[str, Any]] = node["status"]["conditions"] or ()
     states = {each.get("type"): each.get("status") for each in conditions}
-    cordoned = (node.get("spec") or {}).get("unschedulable")
-    return states.get("Ready") == "True" and not cordoned
+    return states.get("Ready") == "True" and not node["spec"].get("unschedulable")
 
 
-def _node(node: Object, taken: Mapping[str, Amounts], mine: Mapping[str, Amounts]) -> Node:
-    name = node["metadata"]["name"]
-    whole = {
-        resource: amount
-        for resource, amount in _amounts(
-            (node.get("status") or {}).get("allocatable") or {}
-        ).items()
-        if not resource.startswith(tuple(_UNWANTED))
-    }
-    left = _less(whole, taken.get(name, {}))
+def _node(node: Object, taken: Amounts) -> Node:
+    said = _amounts(node["status"]["allocatable"] or {})
+    whole = {name: amount for name, amount in said.items() if not name.startswith(_UNWANTED)}
+    if _PODS in said and taken.get(_PODS, 0) >= said[_PODS]:
+        taken = whole  # Whatever is left there, no pod can have it.
     return Node(
-        name=name,
-        allocatable=_text(left),
-        free=_text(_less(left, mine.get(name, {}))),
+        name=node["metadata"]["name"],
+        allocatable=_text(whole),
+        free=_text(_less(whole, taken)),
         labels=node["metadata"].get("labels") or {},
-        taints=(node.get("spec") or {}).get("taints") or [],
+        taints=node["spec"].get("taints") or [],
     )
 
 

@@ -6,25 +6,37 @@ much as the JSON that they are read from, and its watches know neither timeouts 
 
 import asyncio
 import json
+import random
+import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import yaml
+from aiohttp.http_exceptions import HttpProcessingError
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from executor.clock import boottime
 
 Object = dict[str, Any]
 
 PAGE = 500
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
+SILENT_SECONDS = 120.0
 RELOAD_SECONDS = 1.0
 LONGEST_ADVICE = 30.0
+LONGEST_LINE = 32 << 20
+"""Bytes of an event of a watch: an object has two million at most."""
+OPENED = "OPENED"
+"""Comes before the events of a watch: the cluster has agreed to tell them."""
 JSON_KIND = "application/json"
 PATCH_KIND = "application/strategic-merge-patch+json"
 
@@ -43,11 +55,13 @@ class OwnTrouble(ApiRefusal):
 
 
 class Transient(ApiRefusal):
-    """May work when tried again, not before `after` seconds."""
+    """May work when tried again, not before `after` seconds. `unsure`: it may have worked already,
+    and only the answer is lost."""
 
-    def __init__(self, message: str, after: float = 0.0):
+    def __init__(self, message: str, after: float = 0.0, *, unsure: bool = True):
         super().__init__(message)
         self.after = after
+        self.unsure = unsure
 
 
 class NotThere(ApiRefusal):
@@ -73,17 +87,24 @@ class Access:
 
 @dataclass(frozen=True)
 class Listed:
-    """All objects that there were at `version`."""
+    """All objects that there were at `version`, which is from after `began` (boot time)."""
 
     items: list[Object]
     version: str
+    began: float
 
 
 class Cluster:
-    """Calls to one API server, on one event loop. Every call raises what `ApiRefusal` names."""
+    """Calls to one API server, on one event loop. Every call raises what `ApiRefusal` names.
 
-    def __init__(self, access: Access):
+    An answer is waited for `answer_seconds`. Where the API server asks for patience (429), all
+    calls have it.
+    """
+
+    def __init__(self, access: Access, answer_seconds: float = ANSWER_SECONDS):
         self._access = access
+        self._answer_seconds = answer_seconds
+        self._quiet_until = 0.0
         self._client: ApiClient | None = None
         self._loaded_at = 0.0
         self._loading = asyncio.Lock()
@@ -95,27 +116,49 @@ class Cluster:
         if self._client is not None:
             await self._client.close()
 
-    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
-        """In pages, so that neither side holds up the other."""
-        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
+    async def list(
+        self,
+        path: str,
+        *,
+        labels: str = "",
+        fields: str = "",
+        take: Callable[[Object], Object] | None = None,
+    ) -> Listed:
+        """What `take` makes of each object is kept: whole ones are some 20 KB each in memory."""
         items: list[Object] = []
+        began, version = boottime(), ""
+        async for page in self.pages(path, labels=labels, fields=fields):
+            items += map(take, page.items) if take else page.items
+            version = page.version
+        return Listed(items, version, began)
+
+    async def pages(
+        self, path: str, *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Listed]:
+        """What `list` gives, in parts, so that neither side holds up the other."""
+        query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
+        began = boottime()
         while True:
             page = await self.call("GET", path, query)
-            items += page.get("items") or ()
-            metadata = page.get("metadata") or {}
+            if "items" not in page:
+                # Taken for an empty list it would tell that everything is gone.
+                raise Transient(f"no list: {page.get('kind')}")
+            metadata = page["metadata"]
+            yield Listed(page["items"] or [], str(metadata.get("resourceVersion", "")), began)
             if not metadata.get("continue"):
-                return Listed(items, str(metadata.get("resourceVersion", "")))
+                return
             query["continue"] = metadata["continue"]
 
     async def version(self, path: str) -> str:
         """The present one, from which to watch on."""
         page = await self.call("GET", path, {"limit": "1"})
-        return str((page.get("metadata") or {}).get("resourceVersion", ""))
+        return str(page["metadata"].get("resourceVersion", ""))
 
     async def watch(
         self, path: str, version: str, *, seconds: float, labels: str = "", fields: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Events since `version`, for `seconds` at most; raises `Expired` if that is too long ago.
+        """`OPENED`, then events since `version`, for `seconds` at most; raises `Expired` if that is
+        too long ago.
 
         A connection that says nothing for much longer than it should is given up as lost.
         """
@@ -127,14 +170,18 @@ class Cluster:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=seconds + 15)
+        silence = seconds + self._answer_seconds / 2
+        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=silence)
         async with self._answer("GET", path, query, timeout=patience) as answer:
+            yield OPENED, {}
             async for line in _lines(answer):
-                event = json.loads(line)
-                kind, said = event.get("type"), event.get("object") or {}
+                event = _object(line)
+                kind, said = str(event.get("type")), event.get("object")
+                if not isinstance(said, dict):
+                    raise ValueError(f"an event without an object: {line[:200]!r}")
                 if kind == "ERROR":
-                    raise _refusal(int(said.get("code") or 500), said, None)
-                yield kind, said
+                    raise refusal_of(int(said.get("code") or 500), said)
+                yield kind, _with_metadata(said)
 
     async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
         return await self.call("POST", path, {"dryRun": "All"} if dry else {}, body)
@@ -154,11 +201,18 @@ class Cluster:
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 
-    async def log(self, path: str, container: str, *, follow: bool) -> AsyncIterator[bytes]:
-        """What a container has written, in pieces; with `follow` until it ends."""
-        query = {"container": container, "follow": "true" if follow else ""}
-        read = None if follow else ANSWER_SECONDS
-        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=read)
+    async def log(
+        self, path: str, container: str, *, since: str, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """What a container has written, in pieces, with the time before each line; `since` is a
+        moment as in RFC 3339, "" for all. With `follow` until it ends, or long says nothing: the
+        connection may be lost."""
+        query = {"container": container, "follow": "true" if follow else "", "sinceTime": since}
+        patience = aiohttp.ClientTimeout(
+            sock_connect=CONNECT_SECONDS,
+            sock_read=SILENT_SECONDS if follow else self._answer_seconds,
+        )
+        query["timestamps"] = "true"
         async with self._answer("GET", f"{path}/log", query, timeout=patience) as answer:
             async for piece in answer.content.iter_any():
                 yield piece
@@ -172,10 +226,9 @@ class Cluster:
         *,
         kind: str = JSON_KIND,
     ) -> Object:
-        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+        patience = aiohttp.ClientTimeout(total=self._answer_seconds, sock_connect=CONNECT_SECONDS)
         async with self._answer(method, path, query, body, kind=kind, timeout=patience) as answer:
-            said: Object = json.loads(await answer.read())
-        return said
+            return _with_metadata(_object(await answer.read()))
 
     @asynccontextmanager
     async def _answer(
@@ -190,14 +243,29 @@ class Cluster:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         asked = urlencode({name: value for name, value in (query or {}).items() if value})
         address = f"{path}?{asked}" if asked else path
+        await self._have_patience()
         try:
             answer = await self._send(method, address, body, kind, timeout)
             async with answer:
                 if answer.status >= 400:
-                    raise _refusal(answer.status, _json(await answer.read()), answer.headers)
+                    raise await self._refused(answer, making=method == "POST")
                 yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise Transient(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
+            unsure = not isinstance(error, aiohttp.ClientConnectorError)
+            message = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise Transient(message, unsure=unsure) from error
+
+    async def _have_patience(self) -> None:
+        while (left := self._quiet_until - time.monotonic()) > 0:
+            # Those who wait together come back one by one.
+            await asyncio.sleep(left + random.uniform(0.0, 0.5))  # noqa: S311
+
+    async def _refused(self, answer: aiohttp.ClientResponse, *, making: bool) -> ApiRefusal:
+        said = _json(await answer.read())
+        refusal = refusal_of(answer.status, said, answer.headers, making=making)
+        if answer.status == 429 and isinstance(refusal, Transient):
+            self._quiet_until = max(self._quiet_until, time.monotonic() + refusal.after)
+        return refusal
 
     async def _send(
         self, method: str, address: str, body: Any, kind: str, timeout: aiohttp.ClientTimeout
@@ -223,7 +291,7 @@ class Cluster:
             self._loaded_at = time.monotonic()
             try:
                 self._client = ApiClient(await self._configuration())
-            except (ConfigException, OSError) as error:
+            except _UNREADABLE as error:
                 if known is not None:
                     return known
                 raise OwnTrouble(f"no access to the cluster: {error}") from error
@@ -236,7 +304,7 @@ class Cluster:
         cluster's, but an error of ours."""
 
         async def close() -> None:
-            await asyncio.sleep(ANSWER_SECONDS)
+            await asyncio.sleep(self._answer_seconds)
             await client.close()
 
         task = asyncio.create_task(close())
@@ -256,7 +324,21 @@ class Cluster:
             )
         # Logs are followed on a connection each; what else there is is limited elsewhere.
         configuration.connection_pool_maxsize = 0
+        # It would read a file of passwords for each call, in a thread, and where that has one for
+        # this host, or for any, refuse to send the token.
+        configuration.client_session_kwargs = {"trust_env": False}
+        configuration.proxy = configuration.proxy or _proxy(configuration.host)
         return configuration
+
+
+# A file that is being written may hold half of what it should.
+_UNREADABLE = (ConfigException, OSError, ValueError, TypeError, yaml.YAMLError)
+
+
+def _proxy(url: str) -> str | None:
+    """The one that the environment names for this address."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 async def _request(
@@ -280,7 +362,7 @@ async def _request(
 
 
 async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length."""
+    """Lines of any length that an object can have."""
     rest = bytearray()
     async for piece in answer.content.iter_any():
         rest += piece
@@ -290,6 +372,8 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             for line in lines:
                 if line.strip():
                     yield bytes(line)
+        if len(rest) > LONGEST_LINE:
+            raise ValueError(f"an event of more than {LONGEST_LINE} bytes")
 
 
 def _json(data: bytes) -> Object:
@@ -300,39 +384,94 @@ def _json(data: bytes) -> Object:
     return said if isinstance(said, dict) else {"message": data[:500].decode("utf-8", "replace")}
 
 
-def _refusal(status: int, said: Object, headers: Mapping[str, str] | None) -> ApiRefusal:
-    message = f"{said.get('message') or 'no reason given'} ({status})"
-    if status == 429 or status >= 500:
-        return Transient(message, _retry_after(said, headers or {}))
-    if status == 404:
-        of_namespace = (said.get("details") or {}).get("kind") == "namespaces"
-        return OwnTrouble(message) if of_namespace else NotThere(message)
-    if status == 401 or (status == 403 and _is_our_right(said)):
-        return OwnTrouble(message)
-    return _MEANINGS.get(status, Invalid)(message)
+def _object(data: bytes) -> Object:
+    """Raises `ValueError`."""
+    said = json.loads(data)
+    if not isinstance(said, dict):
+        raise ValueError("an answer that is no object")
+    return said
 
 
-_MEANINGS: dict[int, type[ApiRefusal]] = {409: Exists, 410: Expired}
+def _with_metadata(said: Object) -> Object:
+    """What every answer of the API has. Raises `ValueError`."""
+    if not isinstance(said.get("metadata"), dict):
+        raise ValueError("an object without metadata")
+    return said
 
 
-def _is_our_right(said: Object) -> bool:
-    """Whether a 403 is about this executor and its namespace and not about the object.
+def refusal_of(
+    status: int,
+    said: Object,
+    headers: Mapping[str, str] | None = None,
+    *,
+    making: bool = False,  # an object
+) -> ApiRefusal:
+    """What an answer of 400 or more means; `said` is its `Status`, or whatever else it was.
 
-    The API has one reason for both; only the words tell. A quota that lacks a limit to count is
-    about the object.
+    The API has one reason, `Forbidden`, for what is wrong with the executor, with the object and
+    with the moment: then only the words tell.
     """
+    meaning = _meaning(status, said, making)
+    message = f"{said.get('message') or 'no reason given'} ({status})"
+    if meaning is Transient:
+        unsure = status >= 500 or status == 408
+        return Transient(message, _retry_after(said, headers or {}), unsure=unsure)
+    return meaning(message)
+
+
+def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
     message = str(said.get("message") or "")
-    if 'admission webhook "' in message:
-        return False
-    causes = (said.get("details") or {}).get("causes") or ()
-    if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
-        return True
-    rights = 'User "' in message and " cannot " in message
-    return rights or "exceeded quota" in message or "is being terminated" in message
+    if status in _PASSING or status >= 500:
+        return next((kind for words, kind in _LASTING if words.search(message)), Transient)
+    if status == 413 or _DENIED.search(message):
+        return Invalid
+    if said.get("kind") != "Status" and status != 410:
+        # What stands before the API server has said no: of the object it knows nothing.
+        return OwnTrouble
+    if making and status == 409 and said.get("reason") != "AlreadyExists":
+        return Transient  # Somebody else has just written the namespace's quota.
+    if status == 404 and _details(said).get("kind") == "namespaces":
+        return OwnTrouble
+    return _meaning_of_403(said) if status == 403 else _MEANINGS.get(status, Invalid)
+
+
+_MEANINGS: dict[int, type[ApiRefusal]] = {
+    401: OwnTrouble,
+    404: NotThere,
+    409: Exists,
+    410: Expired,
+}
+_PASSING = frozenset({408, 425, 429})
+_LASTING: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
+    (re.compile("request is too large|message larger than max"), Invalid),
+    # Of a future that will not be: etcd was restored.
+    (re.compile("Too large resource version"), Expired),
+)
+_DENIED = re.compile("admission webhook \"|ValidatingAdmissionPolicy '")
+# Controllers come to a new namespace, and to a new quota, a moment after it.
+_NOT_YET = re.compile(
+    'looking up service account [^ ]+/default: .* "default" not found|status unknown for quota'
+)
+_OURS = re.compile('User "[^"]*" cannot |exceeded quota|is being terminated')
+
+
+def _meaning_of_403(said: Object) -> type[ApiRefusal]:
+    """A quota that lacks a limit to count is about the object; one that is used up is not."""
+    message = str(said.get("message") or "")
+    causes = _details(said).get("causes") or ()
+    if _NOT_YET.search(message):
+        return Transient
+    terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+    return OwnTrouble if terminating or _OURS.search(message) else Invalid
+
+
+def _details(said: Object) -> Object:
+    details = said.get("details")
+    return details if isinstance(details, dict) else {}
 
 
 def _retry_after(said: Object, headers: Mapping[str, str]) -> float:
-    advice = headers.get("Retry-After") or (said.get("details") or {}).get("retryAfterSeconds")
+    advice = headers.get("Retry-After") or _details(said).get("retryAfterSeconds")
     try:
         return min(LONGEST_ADVICE, max(0.0, float(advice or 0)))
     except (TypeError, ValueError):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,9 +28,18 @@ from executor.drivers.kubernetes_api import (
 )
 from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
 from executor.drivers.object_maker import ObjectMaker
+from executor.drivers.perseverance import alone, see_through
 from executor.drivers.pod_logs import LogKeeper
 from executor.drivers.pod_manifest import Manifest
-from executor.drivers.pod_run import Known, Place, PodRun, key_of_pod
+from executor.drivers.pod_run import (
+    Known,
+    Place,
+    PodRun,
+    key_of_pod,
+    may_go_on,
+    noted,
+    path_of_pod,
+)
 from executor.drivers.pod_story import SessionStory
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
 from executor.failpoints import reach
@@ -40,18 +50,21 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 """Calls that change something, under way at one time."""
+REMOVED_AT_ONCE = 4
+"""Pods that are over, and hold nothing up: those that are yet to run go before them."""
 POLL_SECONDS = 5.0
 STUBBORN_SECONDS = 5.0
 """Between tries to delete what cannot be."""
 FORCED_SECONDS = 60.0
-LOG_SECONDS = 30.0
 REMEMBERED_SECONDS = 600.0
+TOGETHER_SECONDS = 1.0
+"""In which what asks for a list gets the same one."""
 
 
 @dataclass(frozen=True)
 class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
-    `unconfirmed_after`: how long a deleted pod is waited for, 0 for ever."""
+    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
 
     executor: str
     access: Access
@@ -61,6 +74,7 @@ class PodSettings:
     unconfirmed_after: float = 600.0
     relist_seconds: float = 60.0
     watch_seconds: float = 240.0
+    answer_seconds: float = 30.0
     nodes_seconds: float = 15.0
 
 
@@ -77,25 +91,28 @@ class PodKeeper:
         self._settings = settings
         self._tell = tell
         self._wake = wake
-        self._cluster = Cluster(settings.access)
+        self._cluster = Cluster(settings.access, settings.answer_seconds)
         self._labels = f"{pod_names.EXECUTOR}={pod_names.label_value(settings.executor)}"
         self._pods = ListWatch(
             self._cluster,
             "/api/v1/pods",
             labels=self._labels,
+            take=noted,
             watch_seconds=settings.watch_seconds,
         )
         self._runs: dict[LeaseKey, PodRun] = {}
         self._by_name: dict[tuple[str, str], PodRun] = {}
         self._found: dict[LeaseKey, Place] = {}
         self._let_go: dict[LeaseKey, float] = {}
+        self._to_look = asyncio.Event()
         self._calls = asyncio.Semaphore(AT_ONCE)
+        self._removals = asyncio.Semaphore(REMOVED_AT_ONCE)
         self._maker = ObjectMaker(
             self._cluster, self._calls, create_namespaces=settings.create_namespaces
         )
         self._troubles = ClusterTrouble(self._cluster)
         self._logs = LogKeeper(self._cluster)
-        self._nodes = NodeSurvey(self._cluster, self._labels, settings.nodes_seconds)
+        self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
 
@@ -112,12 +129,12 @@ class PodKeeper:
         """Until it is cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                self._spawn(self._watch_pods())
-                self._spawn(self._watch_events())
-                self._spawn(self._relist())
-                self._spawn(self._troubles.probe())
-                self._spawn(self._look_after())
-                self._spawn(self._nodes.keep())
+                self._spawn(self._watch_pods)
+                self._spawn(self._watch_events)
+                self._spawn(self._relist)
+                self._spawn(self._troubles.probe)
+                self._spawn(self._look_after)
+                self._spawn(self._nodes.keep)
         finally:
             await self._cluster.close()
 
@@ -125,19 +142,24 @@ class PodKeeper:
 
     def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
         run = self._add(order.key, order.files, Place.of_manifests(bodies))
-        self._spawn(self._create(run, order, bodies))
+        self._spawn(self._create, run, order, bodies)
 
     def reclaim(self, files: RunFiles, place: Place) -> None:
         """Goes on with a run that an earlier agent started."""
         self._found.pop(files.key, None)
         run = self._add(files.key, files, place)
         run.created = True
+        if self.surveyed:
+            # What is there was seen before it was known whose it is.
+            self._to_look.set()
 
     def stop(self, key: LeaseKey, grace: int) -> None:
         run = self._runs.get(key)
         if run is None or run.end is not None or (run.grace is not None and run.grace <= grace):
             return
         run.grace = grace
+        for name in run.names:
+            run.asked_at.setdefault(name, boottime())
         run.deleting.clear()
         run.touch()
         if run.created:
@@ -148,7 +170,7 @@ class PodKeeper:
         run = self._runs.get(key)
         if run is not None and not run.released:
             run.released = True
-            self._spawn(self._clear_away(run))
+            self._spawn(self._clear_away, run)
 
     # Creation
 
@@ -169,6 +191,10 @@ class PodKeeper:
         except ApiRefusal as refusal:
             await self._abandon(run, _not_created(run, refusal))
             return
+        except Exception as error:
+            log.exception("creating the pods of session %s", run.key)
+            await self._abandon(run, _not_created(run, error))
+            return
         run.created = True
         told, run.held_back = run.held_back, []
         for each in told:
@@ -179,7 +205,7 @@ class PodKeeper:
         name = body["metadata"]["name"]
         path = f"/api/v1/namespaces/{run.namespace}/pods"
         reach("executor.before_pod_create")
-        pod = await self._maker.make(path, run.path(name), body)
+        pod = await self._maker.make(path, run.path(name), body, lambda: run.lacks(name))
         reach("executor.after_pod_create")
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")
@@ -192,16 +218,18 @@ class PodKeeper:
         body = pod_manifest.headless_service(
             order, executor=settings.executor, namespace=run.namespace, owner=owner
         )
-        path = f"/api/v1/namespaces/{run.namespace}/services"
-        await self._maker.make(path, f"{path}/{body['metadata']['name']}", body)
+        path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
+        service = await self._maker.make(path, f"{path}/{name}", body)
+        if key_of_pod(service) != run.key:
+            raise Exists(f"there is another service {name} in namespace {run.namespace}")
 
     async def _abandon(self, run: PodRun, said: Observation) -> None:
         """Ends a run of which not all pods could be made, once none of the others is left."""
         run.grace = run.grace or 0
         for name in list(run.known):
             run.story.ask_to_delete(name)
-            self._spawn(self._delete(run, name))
-        while any(not known.over for known in run.known.values()):
+            self._spawn(self._delete, run, name)
+        while run.end is None and not all(run.story.is_over(name) for name in run.known):
             await asyncio.wait([run.next_change])
         self._finish(run, said)
 
@@ -210,7 +238,7 @@ class PodKeeper:
     async def _delete(self, run: PodRun, name: str) -> None:
         """Asks until the API server has understood."""
         backoff, grace = pauses(), run.grace
-        run.asked_at = run.asked_at or boottime()
+        run.asked_at.setdefault(name, boottime())
         while (known := run.known.get(name)) is not None and not known.over:
             try:
                 async with self._calls:
@@ -229,39 +257,47 @@ class PodKeeper:
         """Deletes the pods, which nothing holds any more, and forgets the run."""
         for name in list(run.known):
             backoff = pauses()
-            while name in run.known and not await self._remove(run, name):
+            while name in run.known and not await self._remove(run.path(name), run.known[name]):
                 await asyncio.sleep(backoff.next())
         self._let_go[run.key] = boottime()
         self._forget(run)
 
-    async def _remove(self, run: PodRun, name: str) -> bool:
+    async def _remove(self, path: str, known: Known) -> bool:
         """Whether no more has to be done about this pod."""
-        known = run.known[name]
         try:
-            async with self._calls:
-                await self._unhold(run, name)
+            async with self._removals:
+                reach("executor.before_pod_unhold")
+                await self._unhold(path, known)
+                reach("executor.after_pod_unhold")
                 if not known.deleted:
-                    await self._cluster.delete(run.path(name), known.uid, None)
+                    await self._cluster.delete(path, known.uid, None)
         except (NotThere, Exists):
             return True
         except Invalid as refusal:
-            log.warning("pod %s is left as it is: %s", name, refusal)
+            log.warning("pod %s is left as it is: %s", path, refusal)
             return True
         except ApiRefusal as refusal:
-            log.info("pod %s cannot be removed yet: %s", name, refusal)
+            log.info("pod %s cannot be removed yet: %s", path, refusal)
             return False
         return True
 
-    async def _unhold(self, run: PodRun, name: str) -> None:
-        known = run.known[name]
+    async def _remove_late(self, pod: Object) -> None:
+        """Removes a pod of a run that was let go of: an order to make it came through late, or one
+        to delete it did not. What is left is met again by the next list."""
+        known = Known.of(pod)
+        if known.held or not known.deleted:
+            await self._remove(path_of_pod(pod), known)
+
+    async def _unhold(self, path: str, known: Known) -> None:
         if known.held:
-            await self._cluster.drop_finalizer(run.path(name), known.uid, pod_names.FINALIZER)
+            await self._cluster.drop_finalizer(path, known.uid, pod_names.FINALIZER)
 
     async def _unhold_deleted(self, run: PodRun, name: str) -> None:
         """Lets go of a pod that will never say more than it has; the watch sees it gone."""
         try:
             async with self._calls:
-                await self._unhold(run, name)
+                if (known := run.known.get(name)) is not None:
+                    await self._unhold(run.path(name), known)
         except (NotThere, Invalid):
             self._gone(run, name)
         except ApiRefusal as refusal:
@@ -282,10 +318,11 @@ class PodKeeper:
                 case Failed(refusal):
                     self._troubles.not_heard(refusal)
                     continue
-                case Listed(items, _):
-                    self._listed(items)
+                case Listed():
+                    self._listed(found)
                 case Seen(kind, pod):
-                    self._seen(kind, pod)
+                    with alone(key_of_pod(pod)):
+                        self._seen(kind, pod)
             self._troubles.heard()
 
     async def _watch_events(self) -> None:
@@ -309,28 +346,40 @@ class PodKeeper:
                 run.created and not run.story.ended and len(run.known) < len(run.names)
                 for run in self._runs.values()
             )
-            await asyncio.sleep(POLL_SECONDS if missing else self._settings.relist_seconds)
+            seconds = self._settings.relist_seconds
+            with suppress(TimeoutError):
+                pause = min(POLL_SECONDS, seconds) if missing else seconds
+                await asyncio.wait_for(self._to_look.wait(), pause)
+                await asyncio.sleep(TOGETHER_SECONDS)
+            self._to_look.clear()
             try:
-                self._listed((await self._pods.list()).items)
+                self._listed(await self._pods.list())
             except ApiRefusal as refusal:
                 log.info("the pods cannot be listed: %s", refusal)
 
-    def _listed(self, items: Iterable[Object]) -> None:
+    def _listed(self, listed: Listed) -> None:
         theirs: dict[LeaseKey, list[Object]] = defaultdict(list)
-        for pod in items:
+        for pod in listed.items:
             if key := key_of_pod(pod):
                 theirs[key].append(pod)
         for run in list(self._runs.values()):
-            pods = theirs.pop(run.key, [])
-            for pod in pods:
-                self._note(run, pod)
-            if run.created:
-                self._news(run, run.story.relist(pods))
+            with alone(run.key):
+                self._compare(run, theirs.pop(run.key, []))
         for key, pods in theirs.items():
-            self._stray(key, pods[0])
+            with alone(key):
+                self._stray(key, pods[0])
+                if self._let_go.get(key, listed.began) < listed.began:
+                    for pod in pods:
+                        self._spawn(self._remove_late, pod)
         if not self.surveyed:
             self.surveyed = True
             self._wake()
+
+    def _compare(self, run: PodRun, pods: Sequence[Object]) -> None:
+        for pod in pods:
+            self._note(run, pod)
+        if run.created:
+            self._news(run, run.story.relist(pods))
 
     def _seen(self, kind: str, pod: Object) -> None:
         key = key_of_pod(pod)
@@ -359,14 +408,16 @@ class PodKeeper:
         run.known[name] = known
         run.touch()
         if known.started and run.log is None:
-            run.log = self._spawn(self._logs.keep(run))
-        if known.only_held and not known.over and not known.running:
-            self._once(run, f"held {name}", self._unhold_deleted(run, name))
+            run.log = self._spawn(self._logs.keep, run)
+        if known.hurried_since(before):
+            run.asked_at[name] = boottime()
+        if known.only_held and not known.over and not known.bound:
+            self._once(run, f"held {name}", self._unhold_deleted, run, name)
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
         """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
         Whether it may go on is the server's to say."""
-        if key in self._found or key in self._let_go:
+        if key in self._found or key in self._let_go or not may_go_on(pod):
             return
         if place := Place.of_pod(pod):
             log.info("found pods of session %s", key)
@@ -393,20 +444,22 @@ class PodKeeper:
             for name in run.story.to_delete:
                 if name in run.known and name not in run.deleting:
                     run.story.ask_to_delete(name)
-                    self._once(run, name, self._delete(run, name))
+                    self._once(run, name, self._delete, run, name)
 
     def _pass_on(self, run: PodRun, seen: Observation) -> None:
         self._tell(replace(seen, pod=run.story.slowest))
 
     def _finish(self, run: PodRun, end: Observation) -> None:
+        if run.end is not None:
+            return
         run.end = end
         run.touch()
-        self._spawn(self._tell_end(run, end))
+        self._spawn(self._tell_end, run, end)
 
     async def _tell_end(self, run: PodRun, end: Observation) -> None:
         if run.log is not None:
-            await asyncio.wait([run.log], timeout=LOG_SECONDS)
-            run.log.cancel()
+            await self._logs.complete(run, run.log)
+        reach("executor.before_pod_end")
         self._tell(end)
         if end.status == UNSTARTED:
             self.release(run.key)
@@ -418,21 +471,22 @@ class PodKeeper:
             await asyncio.sleep(1.0)
             now = boottime()
             for run in list(self._runs.values()):
-                if run.end is not None or run.asked_at is None:
-                    continue
-                if now > run.asked_at + FORCED_SECONDS:
-                    self._unhold_all_deleted(run)
-                if after and now > run.asked_at + after:
-                    log.warning("pods of session %s outstay their deletion", run.key)
-                    self._news(run, run.story.give_up())
+                for name in list(run.asked_at) if run.end is None else ():
+                    late = run.overdue(name, now)
+                    if late > FORCED_SECONDS:
+                        self._unhold_forced(run, name)
+                    if after and late > after:
+                        log.warning("pod %s of session %s outstays its deletion", name, run.key)
+                        self._news(run, run.story.give_up(name))
+                        run.touch()
             for key, moment in list(self._let_go.items()):
                 if now > moment + REMEMBERED_SECONDS:
                     del self._let_go[key]
 
-    def _unhold_all_deleted(self, run: PodRun) -> None:
-        for name, known in list(run.known.items()):
-            if known.only_held and not known.over:
-                self._once(run, f"held {name}", self._unhold_deleted(run, name))
+    def _unhold_forced(self, run: PodRun, name: str) -> None:
+        known = run.known.get(name)
+        if known is not None and known.only_held and not known.over:
+            self._once(run, f"held {name}", self._unhold_deleted, run, name)
 
     # Bookkeeping
 
@@ -450,19 +504,21 @@ class PodKeeper:
             if self._by_name.get((run.namespace, name)) is run:
                 del self._by_name[run.namespace, name]
 
-    def _once(self, run: PodRun, what: str, work: Coroutine[Any, Any, None]) -> None:
-        if what in run.deleting:
-            work.close()
-            return
-        run.deleting.add(what)
-        self._spawn(work)
+    def _once(
+        self, run: PodRun, what: str, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
+    ) -> None:
+        if what not in run.deleting:
+            run.deleting.add(what)
+            self._spawn(work, *about)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(
+        self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
+    ) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
-        return self._tasks.create_task(work)
+        return self._tasks.create_task(see_through(work, *about))
 
 
-def _not_created(run: PodRun, refusal: ApiRefusal) -> Observation:
+def _not_created(run: PodRun, refusal: Exception) -> Observation:
     reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
     message = f"its pod could not be created: {refusal}"
     said = facts(None, reason, pod_message=message)

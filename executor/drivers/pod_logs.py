@@ -2,19 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import BinaryIO
+from contextlib import suppress
 
 from executor.drivers.kubernetes_api import ApiRefusal, Cluster, NotThere, Transient
 from executor.drivers.list_watch import pauses
+from executor.drivers.log_copy import LogCopy
 from executor.drivers.pod_run import PodRun
 
 log = logging.getLogger(__name__)
 
 MOST_FOLLOWED = 300
 """Connections; the logs of pods beyond are fetched when they have ended."""
+MOST_FETCHED = 32
+"""At one time, of pods that have ended: each is two connections, and thousands may end at once."""
+LOG_SECONDS = 30.0
+LINE_SECONDS = 300.0
+"""Both as `complete` has them."""
 TRIES = 3
 LAG_SECONDS = 5.0
+MARKS = "output.marks"
 
 
 class LogKeeper:
@@ -24,110 +30,120 @@ class LogKeeper:
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MOST_FOLLOWED)
+        self._fetches = asyncio.Semaphore(MOST_FETCHED)
 
     async def keep(self, run: PodRun) -> None:
-        """Ends when the whole log is in the run's file, or cannot be had."""
+        """Ends when the whole log is in the run's file, or cannot be had, which is said there."""
         try:
             # An earlier agent may have fetched some of it.
-            with run.files.output.open("ab") as file:
-                place = _Place(file, file.tell())
-                await self._first(run, place)
-                for rank in range(1, len(run.names)):
-                    await _until_over(run, run.names[rank])
-                    place.write(f"\n==== rank {rank} ====\n".encode())
-                    place.turn()
-                    await self._rest(run, run.names[rank], place)
-                    place.turn()
+            marks = run.files.path / MARKS
+            with run.files.output.open("ab") as file, LogCopy(file, marks) as copy:
+                try:
+                    await self._copy_all(run, copy)
+                except asyncio.CancelledError:
+                    if run.end is not None:
+                        copy.note("the rest of the output did not come in time")
+                    raise
         except OSError as error:
             log.error("the output of session %s is lost: %s", run.key, error)
 
-    async def _first(self, run: PodRun, place: "_Place") -> None:
-        name = run.names[0]
-        if not self._slots.locked():
-            async with self._slots:
-                await self._follow(run, name, place)
-        await _until_over(run, name)
-        if not place.complete:
-            await self._rest(run, name, place)
-        place.turn()
+    async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
+        """Waits until `keep` has ended, for 30 s after its last turn has come, which itself it
+        waits for up to 5 min. Then what is there has to do."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        until = began + LOG_SECONDS
+        while not kept.done() and now() < until:
+            await asyncio.wait([kept], timeout=1.0)
+            if run.in_line:
+                until = min(now(), began + LINE_SECONDS) + LOG_SECONDS
+        kept.cancel()
+        # It may have something to say about what is missing.
+        await asyncio.wait([kept])
 
-    async def _follow(self, run: PodRun, name: str, place: "_Place") -> None:
+    async def _copy_all(self, run: PodRun, copy: LogCopy) -> None:
+        for rank, name in enumerate(run.names):
+            if rank < copy.rank:
+                continue
+            if rank == 0 and not self._slots.locked():
+                async with self._slots:
+                    await self._follow(run, name, copy)
+            await _until_over(run, name)
+            if rank > copy.rank:
+                copy.turn(rank, f"rank {rank}")
+            # Also of a log that was followed to its end: it looks the same when a node is cut off.
+            await self._rest(run, name, copy)
+
+    async def _follow(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        """Until the pod has ended, or is gone."""
         backoff = pauses()
-        while (known := run.known.get(name)) is not None and not known.over:
-            if known.started:
+        while _goes_on(run, name):
+            size = copy.size
+            if run.known[name].started:
                 try:
-                    await self._copy(self._pieces(run, name, follow=True), place)
-                    # It ended by itself: so has the container, as will be seen soon.
-                    await _until_over(run, name, LAG_SECONDS)
-                    place.complete = name not in run.known or run.known[name].over
+                    await self._copy_while_alive(run, name, copy)
                 except ApiRefusal as refusal:
                     log.debug("log of %s: %s", name, refusal)
-            if not place.complete:
-                await _until_changed(run, backoff.next())
+            if copy.size > size:
+                backoff.reset()
+            await _until_changed(run, backoff.next())
 
-    async def _rest(self, run: PodRun, name: str, place: "_Place") -> None:
-        backoff = pauses()
+    async def _copy_while_alive(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        """A log that is followed need not end with its pod: its node may be gone, and kubelets have
+        lost track of logs that they rotate."""
+        copying = asyncio.ensure_future(self._copy(run, name, copy, follow=True))
+        over = asyncio.ensure_future(_until_over(run, name))
+        try:
+            await asyncio.wait({copying, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({copying}, timeout=LAG_SECONDS)
+            if copying.done():
+                copying.result()
+        finally:
+            for each in (copying, over):
+                each.cancel()
+                with suppress(asyncio.CancelledError, ApiRefusal):
+                    await each
+
+    async def _rest(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        backoff, why = pauses(), ""
         for _ in range(TRIES):
             try:
-                await self._copy(self._pieces(run, name, follow=False), place)
+                run.in_line = True
+                async with self._fetches:
+                    run.in_line = False
+                    await self._copy(run, name, copy, follow=False)
                 return
             except Transient as refusal:
-                log.info("log of %s: %s", name, refusal)
+                why = str(refusal)
+                log.info("log of %s: %s", name, why)
                 await asyncio.sleep(backoff.next())
             except ApiRefusal as refusal:
-                log.debug("log of %s: %s", name, refusal)
-                return
+                why = str(refusal)
+                break
+        known = run.known.get(name)
+        if known is not None and known.ran:
+            copy.note(f"the rest of the output cannot be read: {why}")
 
-    def _pieces(self, run: PodRun, name: str, *, follow: bool) -> AsyncIterator[bytes]:
+    async def _copy(self, run: PodRun, name: str, copy: LogCopy, *, follow: bool) -> None:
         known = run.known.get(name)
         if known is None:
-            raise NotThere(name)
-        return self._cluster.log(run.path(name), known.main, follow=follow)
-
-    async def _copy(self, pieces: AsyncIterator[bytes], place: "_Place") -> None:
-        place.begin()
-        async for piece in pieces:
-            place.write(piece)
-
-
-class _Place:
-    """The end of a file to which logs are copied, each from its beginning as often as need be.
-
-    `_have` is how much of all of them the file holds; `_at` is where the copy is.
-    """
-
-    def __init__(self, file: BinaryIO, have: int):
-        self._file = file
-        self._have = have
-        self._start = self._at = 0
-        self.complete = False
-
-    def begin(self) -> None:
-        """The present log is copied from its beginning."""
-        self._at = self._start
-
-    def turn(self) -> None:
-        """The next log comes after what was copied."""
-        self._start = self._at
-
-    def write(self, piece: bytes) -> None:
-        new = piece[max(0, self._have - self._at) :]
-        self._at += len(piece)
-        if new:
-            self._file.write(new)
-            self._file.flush()
-            self._have += len(new)
+            raise NotThere(f"{name} is gone")
+        copy.begin()
+        path, since = run.path(name), copy.since
+        async for piece in self._cluster.log(path, known.main, since=since, follow=follow):
+            copy.write(piece)
+        copy.end()
 
 
-async def _until_over(run: PodRun, name: str, seconds: float | None = None) -> None:
-    """Until this pod has ended or is not known any more."""
-    loop = asyncio.get_running_loop()
-    deadline = None if seconds is None else loop.time() + seconds
-    while (known := run.known.get(name)) is not None and not known.over and run.end is None:
-        left = None if deadline is None else deadline - loop.time()
-        if left is not None and left <= 0:
-            return
-        await _until_changed(run, left)
+async def _until_over(run: PodRun, name: str) -> None:
+    """Until this pod has ended or is not known any more, or is waited for no longer."""
+    while _goes_on(run, name):
+        await _until_changed(run, None)
+
+
+def _goes_on(run: PodRun, name: str) -> bool:
+    known = run.known.get(name)
+    return known is not None and not known.over and run.end is None
 
 
 async def _until_changed(run: PodRun, seconds: float | None) -> None:

@@ -58,12 +58,11 @@ def headless_service(
 ) -> Manifest:
     """What gives the ranks of an attempt their names; it goes with `owner`, rank 0's pod as the
     cluster has made it."""
-    root, attempt = _chain(order)
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": pod_names.service_name(root, attempt),
+            "name": _service_name(order),
             "namespace": namespace,
             "labels": _labels(order, executor),
             "ownerReferences": [
@@ -107,7 +106,12 @@ def _chain(order: Order) -> tuple[str, int]:
 
 
 def _rank0_host(order: Order, namespace: str) -> str:
-    return f"{_hostname(0)}.{pod_names.service_name(*_chain(order))}.{namespace}.svc"
+    return f"{_hostname(0)}.{_service_name(order)}.{namespace}.svc"
+
+
+def _service_name(order: Order) -> str:
+    root, _ = _chain(order)
+    return pod_names.service_name(root, order.key.fencing_token)
 
 
 def _hostname(rank: int) -> str:
@@ -177,6 +181,7 @@ def _spec(
     helpers = [*containers[:index], *containers[index + 1 :], *(spec.get("initContainers") or ())]
     for helper in helpers:
         pod_merge.add_environ(helper, environ)
+    pod_merge.forbid_restarts(containers, spec.get("initContainers") or ())
     pod_merge.run_in(containers[index], order.spec, environ)
     pod_merge.add_mounts(spec, containers[index], mounts)
     pod_merge.limit_time(spec, order.spec)
@@ -184,7 +189,7 @@ def _spec(
         pod_merge.avoid(spec, order.avoid_node)
     if size > 1:
         spec["hostname"] = _hostname(rank)
-        spec["subdomain"] = pod_names.service_name(*_chain(order))
+        spec["subdomain"] = _service_name(order)
     # A token of the cluster's API is a secret that most sessions have no use for.
     spec.setdefault("automountServiceAccountToken", False)
     spec.setdefault("enableServiceLinks", False)

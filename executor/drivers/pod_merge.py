@@ -46,9 +46,19 @@ def run_in(container: Object, spec: Spec, environ: Mapping[str, str]) -> None:
     add_environ(container, {**environ, **ports, "REPRISE_TERMINATION_LOG": log})
     if resources := _resources(container.get("resources") or {}, spec.get("resources") or {}):
         container["resources"] = resources
-    # An attempt is one run: whether there is another one is Reprise's to say.
-    container.pop("restartPolicy", None)
-    container.pop("restartPolicyRules", None)
+
+
+def forbid_restarts(containers: Iterable[Object], before: Iterable[Object]) -> None:
+    """Takes away what would run a container again: an attempt is one run, and whether there is
+    another one is Reprise's to say. `before` are the init containers, of which one that always
+    restarts is a sidecar and ends with the others."""
+    for container in (*containers, *before):
+        container.pop("restartPolicyRules", None)
+    for container in containers:
+        container.pop("restartPolicy", None)
+    for container in before:
+        if container.get("restartPolicy") != "Always":
+            container.pop("restartPolicy", None)
 
 
 def add_environ(container: Object, environ: Mapping[str, str]) -> None:

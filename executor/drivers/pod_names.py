@@ -34,9 +34,13 @@ def pod_name(root_id: str, rank: int, attempt: int) -> str:
     return f"reprise-{root_id}-{rank}" + (f"-{attempt}" if attempt else "")
 
 
-def service_name(root_id: str, attempt: int) -> str:
-    """The headless Service under which the ranks of an attempt find each other."""
-    return f"reprise-{root_id}" + (f"-{attempt}" if attempt else "")
+def service_name(root_id: str, fencing_token: int) -> str:
+    """The headless Service under which the ranks of a lease find each other.
+
+    An attempt that was given back has another one with its next lease: the old one may be there
+    still, and goes with its owner.
+    """
+    return f"reprise-{root_id}-{fencing_token}"
 
 
 def check_template(template: str) -> str:

@@ -52,22 +52,38 @@ class Known:
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
-    def running(self) -> bool:
+    def ran(self) -> bool:
+        """The container of the session was seen to run, so that there should be a log."""
         statuses = self.pod["status"]["containerStatuses"]
-        return any("running" in each["state"] for each in statuses)
+        mine = (each["state"] for each in statuses if each.get("name") == self.main)
+        return any("running" in state or "terminated" in state for state in mine)
 
     @property
     def only_held(self) -> bool:
-        """It was deleted for good and never comes to an end of its own: it had no node, or its
-        node is done with it."""
-        return self.deleted and not self.pod["metadata"].get("deletionGracePeriodSeconds", 1)
+        """It was deleted for good: its node is done with it, or somebody would not wait."""
+        return self.deleted and not self.grace
+
+    def hurried_since(self, before: "Known | None") -> bool:
+        """It was deleted since it was seen before, or given less time to stop."""
+        known = before is not None and before.deleted and before.grace <= self.grace
+        return self.deleted and not self.over and not known
+
+    @property
+    def bound(self) -> bool:
+        """It has a node, which says how it ends, if it is there."""
+        return "nodeName" in self.pod["spec"]
+
+    @property
+    def grace(self) -> int:
+        """Seconds that it has had to stop since its deletion."""
+        return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 1))
 
 
 @dataclass
 class PodRun:
     """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
-    gives its pods, None while none is asked for. `asked_at`: when their deletion was first asked
-    for (boot time). `end` is told once the log is complete."""
+    gives its pods, None while none is asked for. `asked_at`: since when (boot time) the deletion of
+    each is known to be asked for, by whomever. `end` is told once the log is complete."""
 
     key: LeaseKey
     files: RunFiles
@@ -76,13 +92,15 @@ class PodRun:
     story: SessionStory
     created: bool = False
     grace: int | None = None
-    asked_at: float | None = None
+    asked_at: dict[str, float] = field(default_factory=dict)
     end: Observation | None = None
     released: bool = False
     known: dict[str, Known] = field(default_factory=dict)
     held_back: list[Observation] = field(default_factory=list)
     deleting: set[str] = field(default_factory=set)
     log: asyncio.Task[None] | None = None
+    in_line: bool = False
+    """Its log waits for its turn to be fetched."""
     next_change: asyncio.Future[None] = field(init=False)
     """Done when anything else is known of the pods."""
 
@@ -94,9 +112,20 @@ class PodRun:
         self.next_change.set_result(None)
         self.next_change = asyncio.get_running_loop().create_future()
 
+    def overdue(self, name: str, now: float) -> float:
+        """Seconds by which a pod outstays its deletion and the grace that this gave it; at most 0
+        while it does not."""
+        known = self.known.get(name)
+        given = known.grace if known is not None and known.deleted else self.grace
+        return now - self.asked_at.get(name, now) - (given or 0)
+
     @property
     def stopping(self) -> bool:
         return self.grace is not None
+
+    def lacks(self, name: str) -> bool:
+        """Whether this pod was not seen yet, and there is a use for it."""
+        return self.end is None and not self.released and name not in self.known
 
     def path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
@@ -129,6 +158,11 @@ class Place:
         )
 
 
+def path_of_pod(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+
+
 def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
     """The lease that a pod was made for, if it is one of ours."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
@@ -138,13 +172,37 @@ def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
         return None
 
 
+def may_go_on(pod: Mapping[str, Any]) -> bool:
+    """Whether there may be anything left to hear of a pod that no agent knows. One that was deleted
+    and is not held was let go of: its node is gone and cannot say that it stopped."""
+    metadata = pod["metadata"]
+    return "deletionTimestamp" not in metadata or pod_names.FINALIZER in (
+        metadata.get("finalizers") or ()
+    )
+
+
+def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """What is read of a pod here, in the places where the API has it: a tenth of the whole."""
+    kept, spec = trimmed(pod), pod.get("spec") or {}
+    kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
+    kept["spec"]["containers"] = [
+        {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if _is_size(v)]}
+        for each in spec.get("containers") or ()
+    ]
+    return kept
+
+
 def _cluster_size(pod: Mapping[str, Any]) -> int:
     containers = (pod.get("spec") or {}).get("containers") or ()
     said = (
         variable.get("value", "")
         for container in containers
         for variable in container.get("env") or ()
-        if variable.get("name") == "REPRISE_CLUSTER_SIZE"
+        if _is_size(variable)
     )
     found = next(said, "1")
     return int(found) if found.isdigit() else 1
+
+
+def _is_size(variable: Mapping[str, Any]) -> bool:
+    return variable.get("name") == "REPRISE_CLUSTER_SIZE"

@@ -40,9 +40,10 @@ class PodStory:
         """The first observation with a terminal phase."""
         self.progress = PREPARING
         self.deleted_by_us = False
-        self._condemned: Pod | None = None
         self._gone = False
         self._missed = 0
+        self.given_up = False
+        """It outstayed its deletion: nobody saw it stop."""
         self._event: tuple[str, bool, str] = ("", False, "")
 
     def see(self, pod: Pod) -> None:
@@ -85,15 +86,10 @@ class PodStory:
         if not self.terminating:
             self.deleted_by_us = True
 
-    def condemn(self) -> None:
-        """What is known now is the evidence; what its deletion does to the pod tells nothing."""
-        if self.end is None and self._condemned is None:
-            self._condemned = self.pod
-
     @property
     def over(self) -> bool:
         """Nothing of it runs, as far as anybody can know."""
-        return self.end is not None or self.gone
+        return self.end is not None or self.gone or self.given_up
 
     @property
     def gone(self) -> bool:
@@ -134,7 +130,7 @@ class PodStory:
 
     def termination(self) -> Termination:
         """The facts of its end, or those that are known if it has none."""
-        evidence = self._condemned or self.end or self.pod
+        evidence = self.end or self.pod
         vanished = self.end is None and not self.deleted_by_us
         said = facts(None, VANISHED if vanished and self.gone else "", node=self.node)
         if evidence is not None:
@@ -161,6 +157,7 @@ class SessionStory:
         self._troubled: list[PodStory] = []
         self._step = PREPARING
         self._told: tuple[str, str, str] = (STEPS[PREPARING], "", "")
+        self._shown = False
         self._stopped = False
         self._ended = False
 
@@ -197,19 +194,18 @@ class SessionStory:
         self._stopped = True
         return self._news()
 
-    def condemn(self) -> list[Observation]:
-        """As `stop`, for what is known of the pods now: their start has failed."""
-        for rank in self._ranks:
-            rank.condemn()
-        return self.stop()
-
     def ask_to_delete(self, name: str) -> None:
         """We are about to ask for the deletion of this pod."""
         self._by_name[name].ask_to_delete()
 
-    def give_up(self) -> list[Observation]:
-        """Ends the story of pods that outstayed their deletion: nobody saw them stop."""
-        return self._news(unfenced=True)
+    def give_up(self, name: str) -> list[Observation]:
+        """Ends the story of a pod that outstays its deletion, whoever asked for that."""
+        self._by_name[name].given_up = True
+        return self._news()
+
+    def is_over(self, name: str) -> bool:
+        """Whether nothing more is waited for of this pod."""
+        return self._by_name[name].over
 
     @property
     def ended(self) -> bool:
@@ -239,24 +235,25 @@ class SessionStory:
     def _failed(self) -> bool:
         return any(rank.failed for rank in self._ranks)
 
-    def _news(self, *, unfenced: bool = False) -> list[Observation]:
+    def _news(self) -> list[Observation]:
         if self._ended:
             return []
         new = [each for each in self._ranks if each.in_trouble and each not in self._troubled]
-        self._troubled += sorted(new, key=lambda rank: rank.finished_at)
-        if unfenced or all(rank.over for rank in self._ranks):
+        # Of those that ended in the same second, a deleted one may be the consequence of another.
+        self._troubled += sorted(new, key=lambda rank: (rank.finished_at, rank.terminating))
+        if all(rank.over for rank in self._ranks):
             self._ended = True
-            return [self._end(unfenced)]
+            return [self._end()]
         return self._middle()
 
-    def _end(self, unfenced: bool) -> Observation:
+    def _end(self) -> Observation:
         if all(rank.succeeded for rank in self._ranks):
             decisive = self._ranks[0]
         else:
             bad = (rank for rank in (*self._troubled, *self._ranks) if not rank.succeeded)
             decisive = next(bad)
         said = decisive.termination()
-        if unfenced:
+        if any(rank.given_up for rank in self._ranks):
             said["unfenced"] = True
         status = "TERMINATED" if decisive.succeeded else "ERROR"
         message = "" if decisive.succeeded else self._about(decisive)
@@ -268,9 +265,12 @@ class SessionStory:
         self._step = max(self._step, step)
         spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
         told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
-        if told == self._told:
+        # That the pods are there is told even if there is nothing else to say of them.
+        first_sight = not self._shown and self.slowest is not None
+        if told == self._told and not first_sight:
             return []
         self._told = told
+        self._shown = self._shown or first_sight
         status, node, message = told
         return [Observation(self._key, status, node, message)]
 

@@ -20,7 +20,8 @@ _WORD = 253
 _WAITING = ("reason", "message")
 _TERMINATED = ("exitCode", "reason", "message", "startedAt", "finishedAt", "signal")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
-_STATUS = ("name", "imageID", "restartCount")
+_STATUS = ("name", "image", "imageID", "restartCount")
+_INIT_CONTAINER = ("name", "restartPolicy")
 _POD_STATUS = ("phase", "reason", "message", "observedGeneration", "startTime")
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation"),
@@ -37,7 +38,7 @@ def trimmed(pod: object) -> Object:
     status = _object(whole.get("status"))
     kept = {
         "metadata": _metadata(_object(whole.get("metadata"))),
-        "spec": _leaves(_object(whole.get("spec")), ("nodeName",)),
+        "spec": _spec(_object(whole.get("spec"))),
         "status": {
             **_leaves(status, _POD_STATUS),
             "conditions": [
@@ -54,6 +55,13 @@ def _metadata(metadata: Object) -> Object:
     labels = _object(metadata.get("labels"))
     ours = {key: value[:_WORD] for key, value in labels.items() if _our_label(key, value)}
     return {**_leaves(metadata, _METADATA), "labels": ours}
+
+
+def _spec(spec: Object) -> Object:
+    """The node, and which init containers are sidecars, that run as long as the pod does."""
+    inits = (_leaves(each, _INIT_CONTAINER) for each in _objects(spec, "initContainers"))
+    stay = [each for each in inits if "restartPolicy" in each][:MOST_STATUSES]
+    return {**_leaves(spec, ("nodeName",)), **({"initContainers": stay} if stay else {})}
 
 
 def _our_label(key: object, value: object) -> bool:

@@ -50,9 +50,10 @@ def spawn(
         raise StartFailedError("StartError", "the session has no command")
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
+        files.make_places()
         output = os.open(files.output, flags, 0o600)
     except OSError as error:
-        raise StartFailedError("StartError", f"no place for the output: {error}") from error
+        raise StartFailedError("StartError", f"no place for its files: {error}") from error
     try:
         return subprocess.Popen(  # noqa: S603  # to run what a user says is its purpose
             list(command),

@@ -17,6 +17,7 @@ def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
         "health": health_of(seen, now),
         "heartbeat_age": age,
         "last_seen_at": seen,
+        "trouble": executor.trouble,
         "incarnation": executor.incarnation,
         "driver": executor.driver,
         "max_sessions": executor.max_sessions,

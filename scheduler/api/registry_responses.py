@@ -18,6 +18,8 @@ class Executor(BaseModel):
     heartbeat_age: float | None
     """Seconds."""
     last_seen_at: datetime | None
+    trouble: str
+    """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
     incarnation: int
     """Of its agent: grows with each start."""
     driver: str

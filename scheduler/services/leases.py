@@ -55,7 +55,9 @@ _INSERT = """
     FROM unnest(%s::uuid[], %s::bigint[]) AS v(session_id, fencing_token)
     ON CONFLICT (session_id) DO UPDATE SET
         executor_id = excluded.executor_id, fencing_token = excluded.fencing_token,
-        granted_at = excluded.granted_at, accepted = false, lost_at = NULL, run_deadline = NULL
+        granted_at = excluded.granted_at, accepted = false, lost_at = NULL, run_deadline = NULL,
+        verify_at = NULL, pod = NULL, pod_created_at = NULL, initializing_since = NULL,
+        initializing_checks = 0, unknown_checks = 0, suspected = false
 """
 
 
@@ -107,7 +109,8 @@ _GRACES = """
 
 
 def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
-    """The runs of a call that must end: cancelled, preempted, lost, or not its executor's any more.
+    """The runs of a call that must end: cancelled, preempted, lost, not its executor's any more, or
+    with pods that do not start.
 
     `held` are the executor's leases.
     """
@@ -117,7 +120,7 @@ def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
     over = [
         lease
         for lease in held
-        if (lease.cancelled or lease.preempted or lease.lost_at is not None)
+        if (lease.cancelled or lease.preempted or lease.start_failed or lease.lost_at is not None)
         and (lease.fencing_token, lease.session_id.int) in known
     ]
     graces = _graces([lease.session_id for lease in over]) if over else {}
@@ -145,6 +148,8 @@ def lease_keys(leases: Iterable[Run | HeldLease]) -> set[tuple[int, int]]:
 def _reason(lease: HeldLease) -> str:
     if lease.cancelled:
         return "cancelled"
+    if lease.start_failed:
+        return "start_failed"
     return "preempted" if lease.preempted else "unknown"
 
 

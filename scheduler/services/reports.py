@@ -12,8 +12,10 @@ from django.db import connection
 from pydantic import ValidationError
 
 from retry.evidence import Termination
+from scheduler.pod_status import Progress, assess
 from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
+from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
@@ -43,6 +45,8 @@ class _Batch:
     existing: set[UUID]
     accepted: list[UUID] = field(default_factory=list)
     settled: list[UUID] = field(default_factory=list)
+    pods: dict[UUID, Report] = field(default_factory=dict)
+    """The newest report of each session that shows a pod."""
 
 
 def reports_apply(name: str, incarnation: int, raw: Sequence[Any]) -> list[Outcome]:
@@ -71,6 +75,7 @@ def _apply(name: str, raw: Sequence[Any]) -> list[Outcome]:
         for turn in _turns(reports):
             answers.update(_apply_turn(name, batch, turn))
         _accept(batch)
+        starts_watch(batch.pods, now=batch.now)
         leases_delete(batch.settled)
     return [answers[i] for i in range(len(raw))]
 
@@ -195,16 +200,16 @@ def _numbered(session: LockedSession, report: Report) -> dict[str, Any]:
 def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     values: dict[str, Any] = {"report_seq": report.seq}
     facts = {"at": report.at, "fencing_token": report.fencing_token}
-    message = report.message[:STATUS_MESSAGE_LENGTH]
+    if report.status == session.status and not _is_news(session, report):
+        return Change(session, values)
+    message = _told(report)[:STATUS_MESSAGE_LENGTH]
     if report.status == session.status:
-        if not _is_news(session, report):
-            return Change(session, values)
         values["status_message"] = message
         return Change(session, values, [Event(PROGRESS_EVENT, facts)])
     values["status"] = report.status
     if report.node:
         values["node"] = report.node
-    if message:
+    if message or report.pod is not None:
         values["status_message"] = message
     if session.accepted_at is None:
         values["accepted_at"] = now
@@ -213,6 +218,18 @@ def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     if report.status is Status.TERMINATING:
         values["terminating_at"] = now
     return Change(session, values, [Event(EVENT_TYPES[report.status], facts)])
+
+
+def _told(report: Report) -> str:
+    """What it is doing or waits for. What may end its start is said as the end would say it."""
+    if report.pod is None or report.status not in STARTING:
+        return report.message
+    state = assess(report.pod)
+    if state.progress is Progress.FAILED:
+        return state.verdict
+    if state.progress is Progress.INITIALIZING and report.message:
+        return report.message
+    return state.message
 
 
 def _is_news(session: LockedSession, report: Report) -> bool:
@@ -242,6 +259,7 @@ def _end(report: Report) -> End:
     return End(
         termination,
         message=report.message,
+        avoid_executor=said.lease_expired,
         confirmed=not unfenced,
         facts={
             "at": report.at,
@@ -256,6 +274,8 @@ def _remember(batch: _Batch, session: LockedSession, report: Report, outcome: st
     """Bring the copy of the row up to date for the next turn."""
     if outcome == APPLIED and session.accepted_at is None:
         batch.accepted.append(session.id)
+    if outcome == APPLIED and report.pod is not None:
+        batch.pods[session.id] = report
     if outcome == APPLIED and report.status in FINAL_STATUSES:
         batch.settled.append(session.id)
         batch.sessions[session.id] = session._replace(status=report.status, report_seq=report.seq)

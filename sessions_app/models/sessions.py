@@ -114,6 +114,8 @@ class Session(models.Model):
     """On a root: the whole chain was cancelled."""
     preempt_requested_at = models.DateTimeField(null=True)
     """An operator asked for the end of this run; its executor is told to stop it."""
+    start_failure = models.JSONField(null=True)
+    """The facts for which its start has failed: they are its end's, whatever stopping it does."""
 
     not_before = models.DateTimeField(null=True)
     """Not used any more; servers of the version before write it."""

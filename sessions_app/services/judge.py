@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -45,10 +45,16 @@ _UNREAD = _Spec({}, 0.0, None)
 
 
 class Judge:
-    """Decides about locked sessions by the policies, bounds and switches of this moment."""
+    """Decides about locked sessions by the policies, bounds and switches of this moment.
 
-    def __init__(self, sessions: Sequence[LockedSession], *, now: datetime):
+    Nobody saw the runs of `unconfirmed` end.
+    """
+
+    def __init__(
+        self, sessions: Sequence[LockedSession], *, unconfirmed: Collection[UUID], now: datetime
+    ):
         self._now = now
+        self._unconfirmed = unconfirmed
         self._scopes = retry_scopes({session.project_id for session in sessions})
         found = named_policies((each.project_id, each.retry_policies) for each in sessions)
         self._named = {
@@ -56,10 +62,8 @@ class Judge:
         }
         self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
 
-    def decide(
-        self, session: LockedSession, termination: Termination, *, confirmed: bool
-    ) -> Decision | None:
-        """What comes after this end; None after a success. `confirmed`: the run is surely over."""
+    def decide(self, session: LockedSession, termination: Termination) -> Decision | None:
+        """What comes after this end; None after a success."""
         scope = self._scopes[session.project_id]
         spec = self._specs.get(session.id, _UNREAD)
         return decide(
@@ -74,7 +78,7 @@ class Judge:
                 memory_ceiling=spec.memory_ceiling,
                 # Before anybody told the run to stop, its end is the first that was seen of it.
                 preempted_at=session.terminating_at or self._now,
-                confirmed=confirmed,
+                confirmed=session.id not in self._unconfirmed,
                 grace_period=spec.grace,
             ),
             parse_policy_json(session.retry_policy),
@@ -108,7 +112,8 @@ class Judge:
 
     def _looks_at_spec(self, session: LockedSession) -> bool:
         named: tuple[NamedPolicy, ...] = self._named[session.id]
-        return session.terminating_at is not None or any(each.grows_memory for each in named)
+        graced = session.terminating_at is not None or session.id in self._unconfirmed
+        return graced or any(each.grows_memory for each in named)
 
 
 def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:

@@ -4,6 +4,7 @@ lock -> terminal state and event -> classify -> decide -> decision -> after comm
 Singly or in bulk it is the same few statements.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -62,11 +63,12 @@ def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -
     if not ends:
         return {}
     ends = [(session, _whole(session, end)) for session, end in ends]
-    judge = Judge([session for session, _ in ends], now=now)
+    unconfirmed = {session.id for session, end in ends if not end.confirmed}
+    judge = Judge([session for session, _ in ends], unconfirmed=unconfirmed, now=now)
     changes: list[Change] = []
     decisions: list[NewDecision] = []
     for session, end in ends:
-        decision = judge.decide(session, end.termination, confirmed=end.confirmed)
+        decision = judge.decide(session, end.termination)
         changes.append(_change(session, end, decision, now))
         if decision is not None:
             avoided = session.executor if end.avoid_executor else ""
@@ -85,13 +87,23 @@ def _whole(session: LockedSession, end: End) -> End:
     if session.cancel_requested_at:
         # Whoever cancels a chain wants it over: a success or a lost run counts as cancelled, too.
         termination = replace(termination, status="cancelled")
-    elif session.preempt_requested_at and termination.lease_expired:
+    elif session.start_failure is not None and termination.status != "terminated":
+        # What stopping it made of its pod says nothing. If it came to run, and to succeed, before
+        # anybody had stopped it, it has succeeded.
+        termination = Termination.from_json(json.loads(session.start_failure))
+    elif session.preempt_requested_at and _only_gone(termination):
         # It was on its way out, and nobody saw it end otherwise.
         conditions = (*termination.conditions, "Preempted")
         termination = replace(termination, conditions=conditions)
     if session.node and not termination.node:
         termination = replace(termination, node=session.node)
     return end if termination is end.termination else replace(end, termination=termination)
+
+
+def _only_gone(termination: Termination) -> bool:
+    """That the run is there no more is all that is known of its end."""
+    failed = termination.status == "error"
+    return failed and classify(termination) is RetryCause.AGENT_TRANSIENT
 
 
 def _change(session: LockedSession, end: End, decision: Decision | None, now: datetime) -> Change:
@@ -118,6 +130,8 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     values["failure_category"] = decision.failure_category
     if session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
         # Who asked for it, and why, stands there; the executor knows only that somebody did.
+        del values["status_message"]
+    elif session.start_failure is not None and values["status"] is Status.ERROR:
         del values["status_message"]
     facts["decision"] = decision_fact(decision)
     retry_event = _RETRY_EVENTS.get(RetryState(decision.retry_state))

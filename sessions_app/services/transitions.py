@@ -40,6 +40,7 @@ _TYPES = {
     "tip": "boolean",
     "cancel_requested_at": "timestamptz",
     "preempt_requested_at": "timestamptz",
+    "start_failure": "jsonb",
     "scheduling_key": "bigint",
     "avoid_executors": "jsonb",
     "lease_returns": "smallint",
@@ -174,12 +175,13 @@ def fact(value: Any) -> Any:
 
 
 def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]) -> None:
-    assignments = ", ".join(f"{column} = v.{column}" for column in columns)
+    assignments = ", ".join(
+        f"{column} = v.{column}" + ("::jsonb" if _TYPES[column] == "jsonb" else "")
+        for column in columns
+    )
     arrays = ", ".join(
         f"%s::{'text' if _TYPES[column] == 'jsonb' else _TYPES[column]}[]" for column in columns
     )
-    if "avoid_executors" in columns:
-        assignments = assignments.replace("v.avoid_executors", "v.avoid_executors::jsonb")
     parameters = [array(member[0] for member in members)]
     for column in columns:
         pack = json_array if _TYPES[column] == "jsonb" else array

@@ -272,6 +272,8 @@ def test_a_deployment_may_be_repeated(production: Production) -> None:
         before = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
         production.stack.run("migrate")
         said = production.stack.run("setup")
+        # What pods wait for on Kubernetes.
+        production.stack.run("web", ["python", "manage.py", "migrate", "--check"])
         after = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
     assert after == before
     assert "project default/default is there" in said

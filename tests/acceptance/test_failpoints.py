@@ -236,6 +236,41 @@ def _expired_beside(lives: Lives, name: str) -> None:
     assert "session.lease_expired" in [event.type for event in client.events(session)]
 
 
+def _verified_beside(lives: Lives, name: str) -> None:
+    """A pod that cannot start; its agent, stopped in its tracks, does not even know of it."""
+    client = lives.server.client
+    ended(client, submit(client, "true"))  # the agent has called in
+    agent = until(lives.server.agent_pid, "an agent runs")
+    waiting = {"state": {"waiting": {"reason": "ErrImageNeverPull"}}}
+    pod = {"status": {"phase": "Pending", "containerStatuses": [waiting]}}
+    with _stopped(agent):
+        session = submit(client, lives.flaky(), policy=POLICY)
+        report = {"session_id": session, "seq": 1, "status": "PREPARING", "pod": pod}
+        show = f"""
+            from scheduler.models import Executor, Lease
+            from scheduler.services.leases import lease_round
+            from scheduler.services.reports import reports_apply
+            at = Executor.objects.get()
+            lease_round(at.name, at.incarnation)
+            token = Lease.objects.get(session="{session}").fencing_token
+            reports_apply(at.name, at.incarnation, [{{**{report!r}, "fencing_token": token}}])
+        """
+        _run_beside(lives, show)
+        with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
+            with psycopg.connect(lives.server.database_url) as connection:
+                connection.execute("UPDATE scheduler_executor SET last_seen_at = now() + '1 h'")
+                connection.execute("UPDATE scheduler_lease SET verify_at = now()")
+            verify = "from scheduler.services.verify import starts_verify; starts_verify()"
+            _run_beside(lives, verify, failpoint=name)
+            _run_beside(lives, verify)
+    first, second = ended(client, session)
+    assert (first.cause, second.status, lives.ran(second)) == (
+        "image_pull_failure", "TERMINATED", 1,
+    )  # fmt: skip
+    told = [event.type for event in client.events(session)]
+    assert told.count("session.start_failed") == 1
+
+
 def _drained_beside(lives: Lives, name: str) -> None:
     """Whoever drains is killed, before anything is kept or before a run is asked to stop; then the
     server's own sweep goes on."""
@@ -363,6 +398,7 @@ STORIES: dict[str, Callable[[Lives], Story]] = {
 BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "settle": _settled_beside,
     "expire": _expired_beside,
+    "verify": _verified_beside,
     "drain": _drained_beside,
     "archive": _archived_beside,
     "forget": _archived_beside,

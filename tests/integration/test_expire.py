@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from scheduler.models import Executor, Lease
 from scheduler.services.expire import ExpireResult, leases_expire
-from sessions_app.models import Project, Session, SessionEvent
+from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.cancel import chain_cancel
 from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
@@ -123,6 +123,7 @@ def test_a_run_that_the_agent_fenced_is_agent_transient(lost: Session, played: A
     fenced = {"lease_expired": True, "exit_code": 137}
     assert played.report(lost.pk, "ERROR", termination=fenced) == "applied"
     assert reread(lost).retry_cause == "agent_transient"
+    assert RetryDecision.objects.get(session=lost).avoid_executor == lost.executor
 
 
 def test_an_end_after_that_is_stale(lost: Session, played: Agent) -> None:

@@ -21,6 +21,7 @@ from sessions_app.services.preempt import session_preempt, sessions_preempt
 from tests.agent import Agent, Api, admin, agent, running
 from tests.factories import policy, reread, submit, tip, token, user
 from tests.invariants import check_all
+from tests.unit.retry.recorded import recorded
 
 pytestmark = pytest.mark.django_db
 
@@ -154,6 +155,20 @@ def test_a_run_whose_agent_went_away_on_the_way_counts_as_preempted(
     ended = reread(session)
     assert (ended.retry_cause, ended.status_message) == ("preempted", WHY)
     assert decision(session).preempted_at == session.preempt_requested_at
+
+
+@pytest.mark.parametrize("deleted_by_us", [True, False])
+def test_the_pods_own_reason_does_not_hide_who_asked(
+    at: Project, played: Agent, deleted_by_us: bool
+) -> None:
+    """An agent that was started anew does not know that its predecessor has deleted the pod."""
+    session = preempted(at, played)
+    pod = recorded("deleted-graceful" if not deleted_by_us else "deadline-exceeded")
+    stated = STOPPED if deleted_by_us else {}
+    said = {**stated, "pod": pod, "deleted_by_us": deleted_by_us}
+    played.report(session.pk, "ERROR", termination=said)
+    ended = reread(session)
+    assert (ended.retry_cause, ended.status_message) == ("preempted", WHY)
 
 
 def lose(session: Session) -> None:

@@ -67,6 +67,18 @@ def test_the_end_is_confirmed_after_the_delay_is_over(at: Project, played: Agent
     assert check_all() == []
 
 
+def test_what_ends_unseen_before_anybody_saw_it_stop_has_its_grace(
+    at: Project, played: Agent
+) -> None:
+    asked = policy(max_retries=3, retry_delay=100)
+    session = running(played, submit(at, retry_policy=asked, termination_grace_period=GRACE))
+    token, said = played.tokens[session.pk], {"conditions": ["Preempted"], "unfenced": True}
+    assert played.report(session.pk, "ERROR", termination=said) == "applied"
+    assert waits(session) == timedelta(seconds=GRACE)
+    assert played.report(session.pk, "ERROR", fencing_token=token) == "stale"
+    assert waits(session) == timedelta(seconds=100)
+
+
 def test_it_is_confirmed_once(at: Project, played: Agent) -> None:
     session = preempted(played, at, delay=100)
     for _ in range(3):

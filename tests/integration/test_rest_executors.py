@@ -44,9 +44,10 @@ def make(api: Api, **fields: Any) -> Any:
     return response.json()
 
 
-def call_in(token: str, name: str = "rack-1") -> int:
+def call_in(token: str, name: str = "rack-1", trouble: str = "") -> int:
     """The status of a lease call with this token."""
-    body = {"incarnation": 1, "driver": "local", "limits": {"max_sessions": 4}, "nodes": [NODE]}
+    body = {"incarnation": 1, "driver": "local", "limits": {"max_sessions": 4}, "nodes": [NODE],
+            "trouble": trouble}  # fmt: skip
     status: int = Api(token).post(f"{PATH}{name}/lease/", body).status_code
     return status
 
@@ -71,7 +72,8 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
     assert made.pop("created_at")
     assert made == {
         "name": "rack-1", "health": "never_heard", "heartbeat_age": None, "last_seen_at": None,
-        "incarnation": 0, "driver": "", "max_sessions": 0, "lease_count": 0, "node_count": 0,
+        "trouble": "", "incarnation": 0, "driver": "",
+        "max_sessions": 0, "lease_count": 0, "node_count": 0,
         "projects": ["acme/work"], "unconfirmed_after": 0.0, "cordoned": False,
         "cordon_reason": "", "draining_since": None,
     }  # fmt: skip
@@ -79,6 +81,8 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
     read = api.read(response["Location"])
     assert (read["health"], read["driver"], read["incarnation"]) == ("alive", "local", 1)
     assert 0 <= read["heartbeat_age"] < 60
+    assert call_in(token, trouble="no namespace") == 200
+    assert [each["trouble"] for each in api.read(PATH)["results"]] == ["no namespace"]
     assert (read["max_sessions"], read["node_count"], read["nodes"]) == (4, 1, [NODE])
     # The token is in no other answer, and not in the database either.
     assert "token" not in read

@@ -10,27 +10,23 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
+
+from tests.kubernetes.manifests import EXECUTOR_RBAC, documents
 
 ADMIN, EXECUTOR = "admin-token", "executor-token"
 PATIENCE_SECONDS = 90.0
 
-GROUP = "rbac.authorization.k8s.io"
-RBAC = f"/apis/{GROUP}/v1"
-ROLE = "reprise-executor"
-RULES = [
-    {
-        "apiGroups": [""],
-        "resources": ["pods"],
-        "verbs": ["create", "get", "list", "watch", "patch", "delete"],
-    },
-    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["services"], "verbs": ["create", "get"]},
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
-]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+EXECUTOR_USER = "system:serviceaccount:reprise-executor:reprise-executor"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [EXECUTOR_USER]}, {"level": "None"}],
+}
 
 Object = dict[str, Any]
 
@@ -43,21 +39,24 @@ def binaries() -> Path | None:
 
 
 class ApiServer:
-    """One cluster without nodes. `ADMIN` may do everything; `EXECUTOR` has the rights that the
-    test binds to the user `executor`."""
+    """One cluster without nodes. `ADMIN` may do everything; `EXECUTOR` is the token of the service
+    account that deploy/kubernetes gives rights. What it does is in the file `audit`."""
 
     def __init__(self, directory: Path, assets: Path):
         self._assets = assets
         self.directory = directory
-        self._etcd_port, self._peer_port, self.port = _free_ports(3)
+        self._etcd_port, self._peer_port, self.port = free_ports(3)
         self._etcd: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self.certificate = directory / "server.crt"
+        self.audit = directory / "audit.log"
         self._make_certificate()
         (directory / "tokens.csv").write_text(
-            f'{ADMIN},admin,1,"system:masters"\n{EXECUTOR},executor,2,""\n'
+            f'{ADMIN},admin,1,"system:masters"\n{EXECUTOR},{EXECUTOR_USER},2,""\n'
         )
+        (directory / "audit.json").write_text(json.dumps(AUDIT_POLICY))
+        self.audit.touch()
         self._context = ssl.create_default_context(cafile=str(self.certificate))
 
     def __enter__(self) -> Self:
@@ -74,6 +73,12 @@ class ApiServer:
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the processes that run."""
+        found = {"etcd": self._etcd, "kube-apiserver": self._server}
+        return {name: process.pid for name, process in found.items() if process is not None}
 
     def start(self) -> None:
         if self._etcd is None:
@@ -142,22 +147,20 @@ class ApiServer:
                 raise
 
     def namespace(self, name: str) -> None:
+        """A namespace in which the executor may make pods."""
         self.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+        (binding,) = documents("project/rbac.yaml")
+        body = {**binding, "metadata": {"name": binding["metadata"]["name"]}}
+        self.ensure(f"{RBAC}/namespaces/{name}/rolebindings", body)
 
-    def grant_executor(self) -> None:
-        """What `docs/kubernetes.md` says that an executor needs."""
-        self.ensure(f"{RBAC}/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES})
-        self.ensure(
-            f"{RBAC}/clusterrolebindings",
-            {
-                "metadata": {"name": ROLE},
-                "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": ROLE},
-                "subjects": [{"apiGroup": GROUP, "kind": "User", "name": "executor"}],
-            },
-        )
+    def grant_executor(self, manifest: str = EXECUTOR_RBAC) -> None:
+        """The rights of a file of deploy/kubernetes in all namespaces, as it says them."""
+        for path, body in _cluster_wide(manifest):
+            self.ensure(path, body)
 
-    def revoke_executor(self) -> None:
-        self.call("DELETE", f"{RBAC}/clusterrolebindings/{ROLE}")
+    def revoke_executor(self, manifest: str = EXECUTOR_RBAC) -> None:
+        for path, body in _cluster_wide(manifest):
+            self.call("DELETE", f"{path}/{body['metadata']['name']}")
 
     def pods(self, namespace: str = "") -> list[Object]:
         where = f"/namespaces/{namespace}" if namespace else ""
@@ -218,6 +221,8 @@ class ApiServer:
             f"--tls-cert-file={self.certificate}",
             f"--tls-private-key-file={key}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
+            f"--audit-policy-file={self.directory / 'audit.json'}",
+            f"--audit-log-path={self.audit}",
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
             "--service-cluster-ip-range=10.96.0.0/16",
@@ -236,7 +241,13 @@ class ApiServer:
         subprocess.run(command, check=True, capture_output=True)
 
 
-def _free_ports(count: int) -> list[int]:
+def _cluster_wide(manifest: str) -> Iterator[tuple[str, Object]]:
+    for body in documents(manifest):
+        if body["kind"].startswith("ClusterRole"):
+            yield f"{RBAC}/{body['kind'].lower()}s", body
+
+
+def free_ports(count: int) -> list[int]:
     holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [holder.getsockname()[1] for holder in holders]
     for holder in holders:

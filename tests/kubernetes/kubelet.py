@@ -7,7 +7,7 @@ import os
 import signal
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,14 +29,23 @@ def now() -> str:
 
 class Kubelet:
     """One thread plays `nodes` nodes. `mine(pod)` says whether it looks after a pod at all; a test
-    does what it likes with the others. With `instant`, nothing runs: pods succeed at once."""
+    does what it likes with the others. With `instant`, nothing runs: pods succeed at once.
+
+    Stopped, it takes what runs with it, as a power cut does; the next one on the same API server
+    calls the pods that it finds there failed, as nodes do that were down."""
 
     def __init__(self, server: ApiServer, *, nodes: int = 2, instant: bool = False):
         self._server = server
         self.nodes = [f"node-{number}" for number in range(nodes)]
         self.mine: Callable[[Object], bool] = lambda _pod: True
+        self.rotated: dict[str, int] = {}
+        """How many lines of the log of a pod (by its name) are in files that are not served."""
+        self.log_calls = 0
+        self.cut_logs = False
+        """Connections of logs end in the middle."""
         self._instant = instant
         self._bound = 0
+        self._booting = True
         self._pods: dict[str, asyncio.Task[None]] = {}
         self._doomed: dict[str, asyncio.Event] = {}
         self._logs = Path(tempfile.mkdtemp(prefix="kubelet-"))
@@ -50,8 +59,9 @@ class Kubelet:
         assert self._ready.wait(60)
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(60)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._main.cancel)
+            self._thread.join(60)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -102,6 +112,9 @@ class Kubelet:
         listed = await self._call("GET", "/api/v1/pods")
         for pod in listed["items"]:
             self._seen("ADDED", pod)
+            if self._booting and pod["status"]["phase"] == "Running" and self.mine(pod):
+                await self._find_dead(pod)
+        self._booting = False
         query = f"watch=true&resourceVersion={listed['metadata']['resourceVersion']}"
         url = f"{self._server.url}/api/v1/pods?{query}"
         patience = aiohttp.ClientTimeout(total=None)
@@ -157,6 +170,11 @@ class Kubelet:
             body["preconditions"] = {"uid": pod["metadata"]["uid"]}
             await self._call("DELETE", path, body)
 
+    async def _find_dead(self, pod: Object) -> None:
+        await self.set_status(pod, "Failed", _ended(137, "ContainerStatusUnknown"))
+        if "deletionTimestamp" in pod["metadata"]:
+            await self._call("DELETE", _path(pod), {"gracePeriodSeconds": 0})
+
     async def set_status(self, pod: Object, phase: str, state: Object, **more: Any) -> None:
         """The same state for each container."""
         statuses = [
@@ -208,6 +226,14 @@ class Kubelet:
         return 0.0
 
     async def _call(self, method: str, path: str, body: Any = None) -> Object:
+        """The answer, which is waited for until the API server is there again."""
+        while True:
+            try:
+                return await self._ask(method, path, body)
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+                await asyncio.sleep(0.2)
+
+    async def _ask(self, method: str, path: str, body: Any) -> Object:
         """The answer; a conflict, or that there is nothing there any more, is one."""
         kind = PATCH if method == "PATCH" else "application/json"
         async with self._http.request(
@@ -238,16 +264,21 @@ class Kubelet:
         path = self._logs / f"{namespace}.{name}"
         if not path.exists():
             return web.Response(status=404, text="no log")
+        self.log_calls += 1
         answer = web.StreamResponse()
         await answer.prepare(request)
         follow = request.query.get("follow") == "true"
+        lines = _Lines(request.query, self.rotated.get(name, 0))
         with path.open("rb") as log:
             while True:
                 living = self._lives(namespace, name)
                 data = log.read()
                 if data:
-                    await answer.write(data)
+                    await answer.write(lines.served(data))
                 elif not follow or not living:
+                    return answer
+                elif self.cut_logs and request.transport:
+                    request.transport.close()
                     return answer
                 else:
                     await asyncio.sleep(0.05)
@@ -257,6 +288,31 @@ class Kubelet:
             not task.done() and task.get_name() == f"{namespace}/{name}"
             for task in self._pods.values()
         )
+
+
+class _Lines:
+    """The lines of a log as they are served: a thousand have been written in a second each."""
+
+    def __init__(self, query: Mapping[str, str], rotated: int):
+        self._stamped = query.get("timestamps") == "true"
+        since = datetime.fromisoformat(query.get("sinceTime", "1970-01-01T00:00:00Z"))
+        self._first = max(rotated, int(since.timestamp()) * 1000)
+        self._number = 0
+        self._inside = False
+
+    def served(self, data: bytes) -> bytes:
+        answer = []
+        for piece in data.splitlines(keepends=True):
+            if self._number >= self._first:
+                answer += [] if self._inside or not self._stamped else [self._stamp()]
+                answer.append(piece)
+            self._inside = not piece.endswith(b"\n")
+            self._number += not self._inside
+        return b"".join(answer)
+
+    def _stamp(self) -> bytes:
+        second = datetime.fromtimestamp(self._number // 1000, UTC)
+        return f"{second:%Y-%m-%dT%H:%M:%S}.{self._number % 1000:09d}Z ".encode()
 
 
 def _path(pod: Object) -> str:

@@ -64,7 +64,7 @@ class Pods:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     with Standalone(tmp_path_factory.mktemp("kubernetes") / "data") as standalone:
-        standalone.start()
+        standalone.start(REPRISE_START_CHECK_FIRST="1", REPRISE_START_CHECK_AGAIN="2")
         yield standalone
         assert standalone.violations() == []
         standalone.stop()
@@ -129,6 +129,55 @@ def test_the_next_agent_goes_on(server: Standalone, executor: Pods, api: ApiServ
     (attempt,) = ended(server.client, session)
     assert attempt.status == "TERMINATED"
     assert server.client.logs(session) == b"began\ndone\n"
+    until(lambda: not _pods(api, session))
+
+
+@pytest.fixture
+def by_hand(kubelet: Kubelet) -> Iterator[dict[str, str]]:
+    """The labels of sessions whose pods no node looks after."""
+    kubelet.mine = lambda pod: "by-hand" not in pod["metadata"]["labels"]
+    yield {"by-hand": "yes"}
+    kubelet.mine = lambda _pod: True
+
+
+def test_an_image_that_cannot_be_pulled(
+    server: Standalone, executor: Pods, api: ApiServer, by_hand: dict[str, str]
+) -> None:
+    session = submit(server.client, "true", labels=by_hand)
+    until(lambda: _pods(api, session))
+    (pod,) = _pods(api, session)
+    node = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    body = {"metadata": {"name": pod["metadata"]["name"]}, "target": node}
+    api.call("POST", f"{path_of(pod)}/binding", body)
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "any"'}
+    main = {"name": "main", "image": "any", "imageID": "", "state": {"waiting": waiting},
+            "ready": False, "restartCount": 0}  # fmt: skip
+    kind = "application/strategic-merge-patch+json"
+    api.call(
+        "PATCH", f"{path_of(pod)}/status", {"status": {"containerStatuses": [main]}}, kind=kind
+    )
+    until(lambda: "deletionTimestamp" in _pods(api, session)[0]["metadata"])
+    told = server.client.session(session)
+    assert told.status == "TERMINATING"
+    # As the kubelet does once nothing of it is left.
+    api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
+    (attempt,) = ended(server.client, session)
+    assert (attempt.status, attempt.cause) == ("ERROR", "image_pull_failure")
+    said = server.client.session(session).status_message or ""
+    assert said == told.status_message
+    assert said.startswith("container main: its image any cannot be pulled (ImagePullBackOff: ")
+    assert said.endswith("Check that the image exists and that this cluster may pull it.")
+    until(lambda: not _pods(api, session))
+
+
+def test_nothing_schedules_a_pod(
+    server: Standalone, executor: Pods, api: ApiServer, by_hand: dict[str, str]
+) -> None:
+    session = submit(server.client, "true", labels=by_hand, scheduling_timeout=3)
+    (attempt,) = ended(server.client, session)
+    assert (attempt.status, attempt.cause) == ("ERROR", "scheduler_timeout")
+    said = server.client.session(session).status_message or ""
+    assert said.startswith("no node has been found for the pod; so it is for 3 s now. Check what")
     until(lambda: not _pods(api, session))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from executor.failpoints import OF_PODS
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import ApiServer
+from tests.kubernetes.manifests import CREATE_NAMESPACES_RBAC
 from tests.unit.executor.conftest import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
@@ -61,7 +61,7 @@ def test_an_end_is_not_lost_with_the_state(server: FakeServer, agent: PodAgent) 
     assert container["state"]["terminated"]["exitCode"] == 4
 
 
-@pytest.mark.parametrize("name", OF_PODS)
+@pytest.mark.parametrize("name", ["executor.before_pod_create", "executor.after_pod_create"])
 def test_killed_around_a_creation(
     server: FakeServer, pods: PodAgent, tmp_path: Path, name: str
 ) -> None:
@@ -131,10 +131,13 @@ def test_a_missing_namespace_is_the_executors_trouble(
 
 
 def test_namespaces_can_be_made(server: FakeServer, pods: PodAgent, api: ApiServer) -> None:
-    pods.kubeconfig = api.kubeconfig("admin", "admin-token")
-    pods.start("--create-namespaces")
-    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/made"})
-    server.wait_settled(session)
+    api.grant_executor(CREATE_NAMESPACES_RBAC)
+    try:
+        pods.start("--create-namespaces")
+        session = submit(server, "true", environ={"REPRISE_PROJECT": "default/made"})
+        server.wait_settled(session)
+    finally:
+        api.revoke_executor(CREATE_NAMESPACES_RBAC)
     assert session.final["status"] == "TERMINATED"
 
 
@@ -179,6 +182,8 @@ def test_the_api_server_is_not_needed_to_stop(
 ) -> None:
     pods.kubeconfig = api.kubeconfig("nowhere", "token", server="https://127.0.0.1:9")
     pods.start()
-    until(lambda: "watching pods" in pods.log.read_text())
+    # Before the second one a signal ends the process as it is.
+    signs = ("watching pods", "state in")
+    until(lambda: all(sign in pods.log.read_text() for sign in signs))
     assert pods.stop() == 0
     assert server.calls == []

@@ -1,6 +1,7 @@
 """Sessions as pods: what becomes of them, through a real agent and a real API server."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,18 @@ def test_a_session_runs_as_a_pod(server: FakeServer, agent: PodAgent) -> None:
     assert session.log == b"hello to you\n"
     # The pod goes once its end was answered.
     until(lambda: not agent.pods_of(session))
+
+
+def test_the_users_file_of_passwords_is_nobodys_business(
+    server: FakeServer, pods: PodAgent, tmp_path: Path
+) -> None:
+    """A default entry of it would take the place of the cluster's token."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login somebody password else\n")
+    pods.start(NETRC=str(netrc))
+    session = submit(server, "true")
+    server.wait_settled(session)
+    assert session.final["status"] == "TERMINATED"
 
 
 def test_a_failure_carries_the_pod(server: FakeServer, agent: PodAgent) -> None:

@@ -57,7 +57,9 @@ class Progress:
             return line
         since = session.started_at or session.created_at
         lasting = f" for {span((now - since).total_seconds())}" if since else ""
-        return Text(f"{attempt_of(state)} {session.status}{lasting}", "dim")
+        waits = "" if session.started_at or not session.status_message else session.status_message
+        told = f"{attempt_of(state)} {session.status}{lasting}{waits and ': '}{waits}"
+        return Text(told, "dim", no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
@@ -201,6 +203,9 @@ def track(
 def _say_end(session: Session, shown: Progress) -> None:
     style = "green" if session.status == "TERMINATED" else "red"
     shown.say(f"{attempt_of(session.retry_state)} {outcome(session)}", style)
+    if session.status == "ERROR" and session.started_at is None and session.status_message:
+        # There is no log that would tell.
+        shown.say(session.status_message)
 
 
 def _say_next(client: Client, session: Session, shown: Progress) -> None:

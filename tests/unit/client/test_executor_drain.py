@@ -43,3 +43,13 @@ def test_it_waits_no_longer_than_it_is_told(command: Command, drained: FakeServe
 
 def _with(left: int) -> dict[str, Any]:
     return {"name": "gpu-1", "lease_count": left}
+
+
+def test_an_executor_in_trouble_says_so(command: Command, server: FakeServer) -> None:
+    told = {**_with(0), "health": "alive", "trouble": "no namespace reprise-acme--ml"}
+    server.on(ONE, told, told)
+    server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
+    server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
+    result = command("get", "executor", "gpu-1")
+    assert "alive, in trouble" in result.stdout, result.stderr
+    assert "no namespace reprise-acme--ml" in command("describe", "executor", "gpu-1").stdout

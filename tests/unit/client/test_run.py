@@ -63,6 +63,21 @@ def test_run_exits_as_the_last_attempt_did(command: Command, server: FakeServer)
     assert "no retry, because nobody asked for retries" in result.stderr
 
 
+def test_what_never_ran_says_why(command: Command, server: FakeServer) -> None:
+    end = answers.failed(0, exit_code=None, state="not_retried", reason="no_policy")
+    end |= {
+        "started_at": None,
+        "retry_cause": "image_pull_failure",
+        "status_message": "container main: its image busybox cannot be pulled.",
+    }
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    server.on(at(0), end)
+    server.on(at(0, "logs/"), answers.log(b""))
+    said = command("run", "busybox", "false").stderr.splitlines()
+    assert said[1] == "attempt 1 of 4 failed: image_pull_failure, on node-a"
+    assert said[2] == "container main: its image busybox cannot be pulled."
+
+
 def test_run_detached_prints_the_id(command: Command, server: FakeServer) -> None:
     server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
     result = command("run", "-d", "busybox")

@@ -20,7 +20,8 @@ STUBBORN = "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done"
 class AgentProcess:
     """One executor on one state directory, which can be started again and again."""
 
-    def __init__(self, url: str, directory: Path):
+    def __init__(self, url: str, directory: Path, name: str = NAME):
+        self.name = name
         self.state = directory / "state"
         self.log = directory / "agent.log"
         self._token = directory / "token"
@@ -30,7 +31,7 @@ class AgentProcess:
 
     def command(self, *options: str) -> list[str]:
         return [
-            *(sys.executable, "-m", "executor", "--name", NAME, "--url", self._url),
+            *(sys.executable, "-m", "executor", "--name", self.name, "--url", self._url),
             *("--token-file", str(self._token), "--state-dir", str(self.state), *options),
         ]
 

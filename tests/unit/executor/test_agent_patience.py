@@ -41,6 +41,19 @@ def test_a_lease_counts_from_the_sending_of_its_renewal(
     assert session.termination["lease_expired"] is True
 
 
+def test_an_agent_without_a_server_shows_that_it_turns(
+    server: FakeServer, idle_agent: AgentProcess
+) -> None:
+    """Which a probe asks: no restart would bring the server back."""
+    server.refusal = lambda *_: 503
+    idle_agent.start()
+    turned = idle_agent.state / "turned"
+    until(turned.exists)
+    before = turned.stat().st_mtime_ns
+    until(lambda: turned.stat().st_mtime_ns > before)
+    assert not (idle_agent.state / "answered").exists()
+
+
 def test_an_agent_on_a_machine_that_slept_past_its_lease_fences_itself(
     server: FakeServer, idle_agent: AgentProcess, tmp_path: Path
 ) -> None:

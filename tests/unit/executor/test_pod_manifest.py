@@ -153,6 +153,23 @@ def test_nobody_overrides_what_reprise_says() -> None:
     assert (annotations["reprise.dev/name"], annotations["note"]) == ("train", "n")
 
 
+def test_nothing_in_a_pod_runs_again_but_a_sidecar() -> None:
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]
+    again = {"restartPolicy": "OnFailure", "restartPolicyRules": rules}
+    sidecar = {"name": "proxy", "restartPolicy": "Always"}
+    made = pod(
+        pod_spec={
+            "containers": [{"name": "main", **again}, {"name": "helper", **again}],
+            "initContainers": [{"name": "first", **again}, sidecar],
+        }
+    )
+    spec = made["spec"]
+    every = [*spec["containers"], *spec["initContainers"]]
+    assert not any("restartPolicyRules" in each for each in every)
+    kept = {each["name"]: each["restartPolicy"] for each in every if "restartPolicy" in each}
+    assert kept == {"proxy": "Always"}
+
+
 def test_the_rest_of_a_pod_spec_stays() -> None:
     given = {
         "imagePullSecrets": [{"name": "registry"}],
@@ -369,7 +386,8 @@ def test_ranks_find_each_other() -> None:
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert service["metadata"]["ownerReferences"][0]["uid"] == "u"
-    other = pod_names.service_name(ROOT, 2)
+    # Another lease of the same attempt shares no name with this one.
+    other = pod_names.service_name(ROOT, given.key.fencing_token + 1)
     assert other != service["metadata"]["name"]
     assert not {"hostname", "subdomain"} & pod()["spec"].keys()
 

@@ -86,13 +86,19 @@ class TestOnePod:
         told += one.see(pod("pod-0", state={"waiting": {"reason": "CreateContainerError"}}))
         told += one.see(running("pod-0")) + one.see(running("pod-0", deleted=True))
         assert brief(told) == [
+            ("PREPARING", ""),
             ("PULLING", ""),
             ("PREPARED", ""),
             ("CREATING", "main: CreateContainerError"),
             ("RUNNING", ""),
             ("TERMINATING", ""),
         ]
-        assert {each.node for each in told} == {"n1"}
+        assert {each.node for each in told[1:]} == {"n1"}
+
+    def test_that_it_is_there_is_told_though_nothing_happens_to_it(self, one: SessionStory) -> None:
+        assert one.relist([]) == []
+        assert brief(one.see(pod("pod-0", node=""))) == [("PREPARING", "")]
+        assert one.see(pod("pod-0", node="")) == []
 
     def test_what_was_seen_later_stays(self, one: SessionStory) -> None:
         one.see(running("pod-0", deleted=True))
@@ -112,7 +118,9 @@ class TestOnePod:
         assert evidence(told)["reason"] == ""
         assert one.ended
         assert one.see(succeeded("pod-0")) == one.see_deleted(failed("pod-0", deleted=True)) == []
-        assert one.relist([]) == one.stop() == one.give_up() == one.hear(heard("Killing")) == []
+        assert (
+            one.relist([]) == one.stop() == one.give_up("pod-0") == one.hear(heard("Killing")) == []
+        )
 
     def test_it_has_to_be_missing_three_times_in_a_row(self, one: SessionStory) -> None:
         one.see(running("pod-0"))
@@ -168,23 +176,32 @@ class TestOnePod:
         told = one.see(succeeded("pod-0"))
         assert (told[-1].status, told[-1].stopped) == ("TERMINATED", False)
 
-    def test_a_condemned_pod_is_judged_as_it_was(self, one: SessionStory) -> None:
-        one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
-        one.condemn()
-        one.ask_to_delete("pod-0")
-        told = one.see(failed("pod-0", code=137, deleted=True))
-        (status,) = evidence(told)["pod"]["status"]["containerStatuses"]
-        assert status["state"] == {"waiting": {"reason": "ImagePullBackOff"}}
-
     def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionStory) -> None:
         one.see(running("pod-0"))
         one.stop()
         one.ask_to_delete("pod-0")
-        told = one.give_up()
+        told = one.give_up("pod-0")
         assert [each.status for each in told] == ["ERROR"]
         assert evidence(told)["unfenced"] is True
         assert evidence(told)["deleted_by_us"] is True
         assert one.ended
+
+    def test_one_that_others_deleted_on_a_lost_node_ends_unfenced_too(
+        self, three: SessionStory
+    ) -> None:
+        """The node comes back never, and the other ranks are to stop before it is the end."""
+        for name in NAMES:
+            three.see(running(name))
+        three.see(running("pod-1", deleted=True))
+        assert three.to_delete == []
+        three.give_up("pod-1")
+        assert three.to_delete == ["pod-0", "pod-2"]
+        assert not three.ended
+        three.see(failed("pod-0"))
+        told = three.see(failed("pod-2"))
+        assert evidence(told)["unfenced"] is True
+        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
+        assert "deleted_by_us" not in evidence(told)
 
     @pytest.mark.parametrize(("phase", "unfenced"), [("Failed", True), ("Succeeded", False)])
     def test_a_failed_pod_with_a_running_container(
@@ -288,6 +305,13 @@ class TestRanks:
         )
         told = three.relist([late, failed("pod-1", "2026-11-21T00:00:08Z"), early])
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
+
+    def test_of_failures_in_one_second_a_deleted_one_is_not_to_blame(
+        self, three: SessionStory
+    ) -> None:
+        """An agent that died has deleted the others, and the next one sees only what came of it."""
+        told = three.relist([failed(name, deleted=name != "pod-1") for name in NAMES])
+        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
 
     def test_of_failures_seen_one_by_one_the_first_seen_counts(self, three: SessionStory) -> None:
         three.see(failed("pod-2", "2026-11-21T00:00:09Z"))

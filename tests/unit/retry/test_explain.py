@@ -46,6 +46,13 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
             decided(exited(3)),
             "The container exited with code 3, so the cause is kernel_nonzero_exit.",
         ),
+        (
+            decided(Termination(reason="ErrImagePull", pod_message="no such image.", node="n1")),
+            (
+                "The image could not be pulled on node n1, so the cause is image_pull_failure. "
+                "The cluster said: no such image."
+            ),
+        ),
         (decided(exited(3)), "The retry policy has no retries for failure causes."),
         (decided(exited(3)), "No policy asks for a retry."),
         (decided(exited(3)), "The session is not retried."),

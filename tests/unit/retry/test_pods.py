@@ -120,6 +120,14 @@ def test_a_deletion_that_we_asked_for_is_not_somebody_elses() -> None:
     assert classify(termination_from_pod(kept, deleted_by_us=True)) == "evicted"
 
 
+@pytest.mark.parametrize("beside", [{"reason": "Preempted"}, {"conditions": ["Preempted"]}])
+def test_the_pods_own_words_take_no_stated_ones_away(beside: dict[str, Any]) -> None:
+    pod = recorded("evicted-ephemeral-limit")
+    said = Termination.from_json({"pod": pod, "deleted_by_us": True, **beside})
+    assert said.reason == "Evicted"
+    assert classify(said) == "preempted"
+
+
 def test_a_disruption_that_did_not_come_about_excuses_no_deletion() -> None:
     pod = recorded("deleted-graceful")
     condition(pod, "DisruptionTarget", "False", reason="EvictionByEvictionAPI")

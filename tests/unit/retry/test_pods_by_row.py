@@ -151,12 +151,23 @@ def test_a_disruption_is_told_by_its_reason(reason: str, cause: str, conditions:
         "UnexpectedAdmissionError",
         "NodeAffinity",
         "NodeShutdown",
+        "TaintToleration",
+        "TopologyAffinityError",
     ],
 )
 def test_a_pod_that_the_kubelet_did_not_admit_is_the_platforms_trouble(reason: str) -> None:
     pod = recorded("out-of-cpu")
     pod["status"]["reason"] = reason
     assert classify(termination_from_pod(pod)) == "agent_transient"
+
+
+def test_a_pod_that_went_with_its_node_is_the_platforms_trouble() -> None:
+    pod = recorded("exit-137-not-oom")
+    message = "Pod was terminated in response to imminent node shutdown."
+    pod["status"].update(reason="Terminated", message=message)
+    assert classify(termination_from_pod(pod)) == "agent_transient"
+    condition(pod, "DisruptionTarget", "True", reason="TerminationByKubelet")
+    assert classify(termination_from_pod(pod)) == "evicted"
 
 
 def test_a_pod_evicted_at_its_admission_went_for_want_of_the_nodes_resources() -> None:

@@ -41,7 +41,7 @@ class ExecutorKind(NamedKind["Executor"]):
     spec_keys = tuple(SPEC)
     made_by = "reprise executor create NAME"
     heads = ("NAME", "HEALTH", "HEARTBEAT", "CORDONED", "LEASES", "NODES", "DRIVER")
-    wide_heads = ("PROJECTS", "REASON", "CREATED")
+    wide_heads = ("PROJECTS", "REASON", "TROUBLE", "CREATED")
 
     def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
         """Changes one that is there: what makes one has to take its token."""
@@ -78,7 +78,7 @@ class ExecutorKind(NamedKind["Executor"]):
         ]
 
     def wide_row(self, item: Executor, now: datetime) -> Row:
-        return [_served(item), item.cordon_reason, when(item.created_at, now)]
+        return [_served(item), item.cordon_reason, item.trouble, when(item.created_at, now)]
 
     def description(self, client: Client, item: Executor, now: datetime) -> RenderableType:
         cordoned = f"it gets no new leases: {item.cordon_reason}"
@@ -90,6 +90,7 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Executor", item.name),
                     ("Health", health_text(item)),
                     ("Heartbeat", _heartbeat(item)),
+                    ("Trouble", item.trouble),
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Draining", draining if item.draining_since else ""),
                     ("Serves", _served(item)),
@@ -121,6 +122,8 @@ class ExecutorKind(NamedKind["Executor"]):
 
 
 def health_text(item: Executor) -> Text:
+    if item.trouble and item.health in {"alive", "late"}:
+        return Text(f"{item.health}, in trouble", STYLES["silent"])
     return Text(item.health.replace("_", " "), STYLES.get(item.health, ""))
 
 

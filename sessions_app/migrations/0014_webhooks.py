@@ -11,7 +11,7 @@ import sessions_app.models.events
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0012_preemption"),
+        ("sessions_app", "0013_start_failure"),
     ]
 
     operations = [

@@ -1,0 +1,260 @@
+"""1,000 pods through a real Kubernetes API server: created, watched and settled, in pods a second.
+
+Ours: a real executor process leases 1,000 sessions from a small server (the tests' own, which
+stores nothing: what is measured is the executor with its Kubernetes driver), makes a pod of each,
+hears of its end, fetches its log, reports, and clears the pod away. Counted from the submission to
+the last answered end; `cleared` counts until the last pod has gone.
+
+The floor: the same client with the same bodies, but for our finalizer, creates 1,000 pods and does
+no more, each after the one before. Scheduler and nodes are played by a process of their own, on the
+same cores, which binds each pod and ends it. They do the same for the pods of the floor:
+
+* `ratio_bare_create`: ours to the floor on the same cluster, its nodes at work on both;
+* `ratio_bare_create_alone`: to the floor while the nodes leave its pods alone, so that one call for
+  each pod is all that the machine has to do, against six of ours and its nodes;
+* `ratio_bare_create_concurrent`: as that, to the best of 1, 8 and 32 calls at once.
+
+The long form has three rounds, the concurrent floors, and 10,000 pods in waves, with the executor's
+memory after each 1,000: `memory_growth` is the last figure to that after 2,000 pods.
+
+Needs `KUBEBUILDER_ASSETS`, a directory with etcd and kube-apiserver.
+
+    python -m benchmarks.kubernetes [--quick]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+from uuid import uuid4
+
+from reprise_client.wire import LeaseKey
+
+from benchmarks.processes import cpu_seconds, memory_mb
+from executor.drivers import pod_names
+from executor.drivers.pod_manifest import manifests
+from executor.drivers.protocol import Order
+from executor.runs import NOWHERE, RunFiles
+from tests.executor_fake import NAME, TOKEN, FakeServer
+from tests.kubernetes.apiserver import ADMIN, EXECUTOR, ApiServer, binaries
+
+PODS = 1_000
+WARM = 50
+ROUNDS = 3
+AT_ONCE = (1, 8, 32)
+WAVE = 500
+MEMORY_PODS = 10_000
+MEMORY_STEP = 1_000
+DEADLINE_SECONDS = 120.0
+PROJECT = "bench/ours"
+OURS = pod_names.namespace(pod_names.NAMESPACE_TEMPLATE, PROJECT)
+BARE = "bare"
+SPEC: dict[str, Any] = {"image": "busybox", "resources": {"cpu": "0.01", "memory": "16Mi"}}
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What a number of sessions took: seconds, and milliseconds of processor time for each pod."""
+
+    settled: float
+    cleared: float
+    cpu: dict[str, float]
+
+
+class Bench:
+    """An API server, nodes and an executor, each a process, and what is asked of them."""
+
+    def __init__(self, api: ApiServer, nodes: int, agent: int, server: FakeServer, config: Path):
+        self.api = api
+        self.server = server
+        self.agent = agent
+        self.config = config
+        self._pids = {"executor": agent, "nodes": nodes, **api.pids}
+
+    def run(self, pods: int) -> Wave:
+        """So many sessions from their submission to the last pod's removal."""
+        before = self._cpu()
+        self.server.sessions.clear()
+        self.server.calls.clear()
+        start = time.perf_counter()
+        with self.server.changed:
+            for _ in range(pods):
+                self.server.submit("true", environ={"REPRISE_PROJECT": PROJECT}, **SPEC)
+        sessions = list(self.server.sessions.values())
+        _until(lambda: all(each.settled or each.returned for each in sessions))
+        settled = time.perf_counter() - start
+        _until(lambda: self._empty(OURS))
+        cleared = time.perf_counter() - start
+        wrong = [each for each in sessions if each.statuses[-1:] != ["TERMINATED"] or not each.log]
+        if wrong:
+            said = wrong[0].reports[-1:], wrong[0].log
+            raise SystemExit(f"{len(wrong)} of {pods} sessions are not as they should be: {said}")
+        used = {name: (now - before[name]) * 1000 / pods for name, now in self._cpu().items()}
+        return Wave(settled, cleared, used)
+
+    def bare(self, pods: int, at_once: int, namespace: str) -> float:
+        """Pods a second of the loop that only creates them; in `OURS` the nodes take them."""
+        bodies = self.api.directory / "bodies.json"
+        bodies.write_text(json.dumps([_body(namespace) for _ in range(pods)]))
+        loop = [
+            *(sys.executable, "-m", "benchmarks.peers.bare_pods"),
+            *(str(self.config), str(bodies), str(at_once)),
+        ]
+        took = subprocess.run(loop, check=True, stdout=subprocess.PIPE, text=True)
+        if namespace == OURS:
+            _until(lambda: self._empty(namespace, "&fieldSelector=status.phase!%3DSucceeded"))
+        self.api.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+        _until(lambda: self._empty(namespace))
+        return pods / float(took.stdout)
+
+    def _empty(self, namespace: str, query: str = "") -> bool:
+        path = f"/api/v1/namespaces/{namespace}/pods?limit=1{query}"
+        return not self.api.call("GET", path)["items"]
+
+    def memory(self) -> float:
+        """The executor's resident memory in MiB."""
+        return memory_mb([self.agent])[0]
+
+    def _cpu(self) -> dict[str, float]:
+        return {name: cpu_seconds([pid]) for name, pid in self._pids.items()}
+
+
+def main() -> None:
+    """Print the table, then one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round, one floor, no memory")
+    quick = parser.parse_args().quick
+    assets = binaries()
+    if assets is None:
+        print("no kube-apiserver: set KUBEBUILDER_ASSETS", file=sys.stderr)
+        print(json.dumps({"ratio_bare_create": None}))
+        return
+    with _bench(assets) as bench:
+        bench.run(WARM)
+        result = _speed(bench, 1 if quick else ROUNDS, (1,) if quick else AT_ONCE)
+        if not quick:
+            result["memory_growth"] = _memory(bench)
+    print(json.dumps(result))
+
+
+def _speed(bench: Bench, rounds: int, at_once: Sequence[int]) -> dict[str, Any]:
+    alone: dict[int, list[float]] = {number: [] for number in at_once}
+    played: list[float] = []
+    waves: list[Wave] = []
+    for _ in range(rounds):
+        for number, rates in alone.items():
+            rates.append(bench.bare(PODS, number, BARE))
+            print(f"bare, {number:2} at once  {rates[-1]:7.0f} pods/s", flush=True)
+        played.append(bench.bare(PODS, 1, OURS))
+        print(f"bare, with nodes  {played[-1]:7.0f} pods/s", flush=True)
+        waves.append(bench.run(PODS))
+        _show(waves[-1])
+    ours = median(PODS / wave.settled for wave in waves)
+    best = max(median(rates) for rates in alone.values())
+    return {
+        "ratio_bare_create": round(ours / median(played), 3),
+        "ratio_bare_create_alone": round(ours / median(alone[1]), 3),
+        "ratio_bare_create_concurrent": round(ours / best, 3) if len(alone) > 1 else None,
+        "pods_per_second": round(ours, 1),
+        "cleared_per_second": round(median(PODS / wave.cleared for wave in waves), 1),
+        "executor_cpu_ms": round(median(wave.cpu["executor"] for wave in waves), 2),
+        "rss_mb": round(bench.memory(), 1),
+    }
+
+
+def _show(wave: Wave) -> None:
+    costs = ", ".join(f"{name} {each:.1f}" for name, each in wave.cpu.items())
+    print(
+        f"ours              {PODS / wave.settled:7.0f} pods/s   ({PODS / wave.cleared:.0f} cleared;"
+        f" CPU ms/pod: {costs})",
+        flush=True,
+    )
+
+
+def _memory(bench: Bench) -> float:
+    """The executor's memory at the end to that after twice `MEMORY_STEP` pods."""
+    found = []
+    for done in range(0, MEMORY_PODS, WAVE):
+        bench.run(WAVE)
+        if (done + WAVE) % MEMORY_STEP == 0:
+            found.append(bench.memory())
+            print(f"{done + WAVE:6} pods   {found[-1]:6.1f} MB resident", flush=True)
+    return round(found[-1] / found[1], 3)
+
+
+@contextmanager
+def _bench(assets: Path) -> Iterator[Bench]:
+    server = FakeServer()
+    with (
+        tempfile.TemporaryDirectory(prefix="reprise-bench-") as name,
+        ApiServer(Path(name) / "api", assets) as api,
+    ):
+        directory = Path(name)
+        api.grant_executor()
+        for namespace in (OURS, BARE):
+            api.namespace(namespace)
+        config = api.kubeconfig("executor", EXECUTOR)
+        token = directory / "token"
+        token.write_text(TOKEN)
+        nodes = [
+            *(sys.executable, "-m", "benchmarks.instant_nodes"),
+            *(str(api.directory), api.url, ADMIN, OURS),
+        ]
+        agent = [
+            *(sys.executable, "-m", "executor", "--name", NAME, "--url", server.url),
+            *("--token-file", str(token), "--state-dir", str(directory / "agent")),
+            *("--driver", "kubernetes", "--kubeconfig", str(config)),
+            *("--max-sessions", str(2 * PODS)),
+        ]
+        with (
+            _process(nodes, stdout=subprocess.PIPE) as played,
+            (directory / "agent.log").open("wb") as log,
+            _process(agent, stderr=log) as executor,
+        ):
+            assert played.stdout is not None  # a pipe was asked for
+            if played.stdout.readline() != b"ready\n":
+                raise SystemExit("the nodes have not come up")
+            yield Bench(api, played.pid, executor.pid, server, config)
+    server.stop()
+
+
+@contextmanager
+def _process(command: list[str], **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(command, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _body(namespace: str) -> dict[str, Any]:
+    """What the executor would make of a session, but for the finalizer."""
+    session = str(uuid4())
+    environ = {"REPRISE_SESSION_ID": session, "REPRISE_PROJECT": "bare"}
+    key = LeaseKey(session, 1)
+    spec: Any = {"name": "test", "command": ["true"], "cluster_size": 1, **SPEC}
+    order = Order(key, spec, environ, RunFiles(key, NOWHERE))
+    (body,) = manifests(order, executor="bare", namespace=namespace, refused=())
+    del body["metadata"]["finalizers"]
+    return body
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"not done in {DEADLINE_SECONDS:g} s")
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

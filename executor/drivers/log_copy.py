@@ -1,0 +1,160 @@
+"""A log that is asked for again after every cut, and rotated meanwhile: each line of it once.
+
+A kubelet gives the newest file of a container's log only, so that what was copied cannot be counted
+off from the beginning again. But it can put the time before each line, and begin at a second.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Self
+
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d) ")
+_LONGEST_STAMP = 40
+_SECONDS = len("2026-11-21T00:00:00")
+_MARK_BYTES = 100
+MISSING = "some output is missing: the node had rotated the log before it could be read on"
+
+
+class Mark(NamedTuple):
+    """How far a copy has come: the rank whose log it is, the time of its last line, how many bytes
+    of lines of this time are copied, and how long the copy is with them."""
+
+    rank: int = 0
+    stamp: bytes = b""
+    taken: int = 0
+    offset: int = 0
+
+    def dump(self) -> bytes:
+        text = f"{self.rank} {self.taken} {self.offset} {self.stamp.decode()}"
+        return text.ljust(_MARK_BYTES - 1).encode() + b"\n"
+
+    @classmethod
+    def load(cls, data: bytes) -> "Mark":
+        """Of the beginning, if the data is no mark."""
+        try:
+            rank, taken, offset, *stamp = data.decode().split()
+            return cls(int(rank), "".join(stamp).encode(), int(taken), int(offset))
+        except ValueError:
+            return cls()
+
+
+class LogCopy:
+    """The logs of a run's ranks, one after the other, at the end of `output`, opened to append.
+
+    `marks` is a file beside it that tells a later agent where to go on. For each answer of the
+    cluster: `begin`, `write` for its pieces, `end`.
+    """
+
+    def __init__(self, output: BinaryIO, marks: Path):
+        self._output = output
+        self._marks = os.open(marks, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._mark = Mark.load(os.pread(self._marks, _MARK_BYTES, 0))
+        self._at = self._mark.offset
+        # What was written after the mark is in the output, and is passed over once more.
+        self._have = max(output.tell(), self._at)
+        self.begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._marks)
+
+    @property
+    def rank(self) -> int:
+        return self._mark.rank
+
+    @property
+    def size(self) -> int:
+        return self._at
+
+    @property
+    def since(self) -> str:
+        """From when on the log is wanted, in whole seconds; "" for all of it."""
+        stamp = self._mark.stamp.decode()
+        zone = "Z" if stamp.endswith("Z") else stamp[-len("+00:00") :]
+        return stamp[:_SECONDS] + zone if stamp else ""
+
+    def begin(self) -> None:
+        """The next piece is the first one of an answer, which may repeat what is copied."""
+        self._rest = b""
+        self._stamp = b""
+        self._inside = False
+        self._known = self._mark.taken
+        self._repeats = bool(self._mark.stamp or self._mark.taken)
+
+    def write(self, piece: bytes) -> None:
+        data, place = self._rest + piece, 0
+        while place < len(data):
+            if not self._inside:
+                stamp = _STAMP.match(data, place)
+                if stamp is None and _too_short(data, place):
+                    break
+                if stamp is not None:
+                    self._stamp, place = stamp.group()[:-1], stamp.end()
+            end = data.find(b"\n", place) + 1
+            self._inside, end = not end, end or len(data)
+            self._take(data[place:end])
+            place = end
+        self._rest = data[place:]
+        self._remember()
+
+    def end(self) -> None:
+        """The answer is complete."""
+        if self._rest:
+            self._take(self._rest)
+            self._rest = b""
+            self._remember()
+
+    def turn(self, rank: int, heading: str) -> None:
+        """What follows is the log of another rank."""
+        self._append(f"\n==== {heading} ====\n".encode())
+        self._mark = Mark(rank)
+        self._remember()
+        self.begin()
+
+    def note(self, text: str) -> None:
+        """Says something of our own where the log has come to."""
+        self._at = self._have
+        self._append(f"\n==== {text} ====\n".encode())
+        self._remember()
+
+    def _take(self, body: bytes) -> None:
+        """A line, or a part of one, of the present stamp. One without a stamp is of the kubelet
+        itself, or of a node that knows no stamps."""
+        mark = self._mark
+        if self._repeats:
+            if self._stamp < mark.stamp:
+                return
+            if self._stamp > mark.stamp:
+                self._repeats = False
+                if mark.stamp and self._known == mark.taken:
+                    self.note(MISSING)
+            else:
+                known = min(self._known, len(body))
+                self._known -= known
+                self._repeats = self._known > 0
+                body = body[known:]
+        if body:
+            taken = mark.taken if self._stamp == mark.stamp else 0
+            self._mark = mark._replace(stamp=self._stamp, taken=taken + len(body))
+            self._append(body)
+
+    def _append(self, data: bytes) -> None:
+        new = data[max(0, self._have - self._at) :]
+        self._at += len(data)
+        if new:
+            self._output.write(new)
+            self._have = self._at
+
+    def _remember(self) -> None:
+        self._output.flush()
+        self._mark = self._mark._replace(offset=self._at)
+        os.pwrite(self._marks, self._mark.dump(), 0)
+
+
+def _too_short(data: bytes, place: int) -> bool:
+    """Whether what follows may be the beginning of a stamp."""
+    left = data[place : place + _LONGEST_STAMP]
+    return len(left) < _LONGEST_STAMP and left[:1].isdigit() and b"\n" not in left

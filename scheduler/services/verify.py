@@ -1,0 +1,313 @@
+"""Start verification: the pods of new runs are looked at until they run, or have failed to.
+
+What is looked at is what the executor last said of them, and only while it is heard: facts of an
+executor that is silent, or of before the server was away, say nothing about now.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from retry.causes import classify
+from scheduler.pod_status import Progress, StartState, assess, evidence
+from scheduler.start_checks import Again, Limits, Verdict, Watch, check
+from scheduler.wire import Report
+from sessions_app import wakeups
+from sessions_app.bulk import array, columns, json_array
+from sessions_app.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.services.settle import STATUS_MESSAGE_LENGTH
+from sessions_app.services.transitions import Change, Event, sessions_change
+from sessions_app.states import Status
+
+BATCH = 200
+TASK = "scheduler.tasks.verify_starts"
+HEARD_LENGTH = 400
+MOST_CHECKS = 30_000
+STARTING = frozenset({Status.PREPARING, Status.PULLING, Status.PREPARED, Status.CREATING})
+_ON_ITS_NODE = frozenset({Progress.INITIALIZING, Progress.SUSPECT})
+
+
+class Verified(NamedTuple):
+    """How many starts one batch looked at, and how many of them had failed."""
+
+    claimed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A lease whose check is due; `heard`, `trouble`: of its executor, not long ago, and of what
+    keeps it from seeing its pods."""
+
+    session_id: UUID
+    fencing_token: int
+    watch: Watch
+    pod: Any
+    heard: bool
+    trouble: str
+    status_message: str
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What one batch writes."""
+
+    again: list[tuple[UUID, Again]] = field(default_factory=list)
+    over: list[UUID] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    failed: int = 0
+
+
+def limits() -> Limits:
+    """The settings."""
+    values = settings.REPRISE
+    return Limits(
+        first=values["start_check_first"],
+        again=values["start_check_again"],
+        step=values["start_check_step"],
+        longest=values["start_check_longest"],
+        scheduling=values["scheduling_timeout"],
+        initializing=values["initializing_timeout"],
+        looks=int(values["missing_pod_checks"]),
+    )
+
+
+# A pod is as old as its cluster says, but neither older than its lease nor from the future: no
+# clock but the database's moves a deadline by more than that. What no check can forgive is looked
+# at at once, though never before the first check.
+_WATCH = """
+    UPDATE scheduler_lease l SET
+        pod = nullif(w.pod, 'null')::jsonb,
+        pod_created_at = w.created_at,
+        initializing_since = coalesce(
+            l.initializing_since, CASE WHEN w.initializing THEN %(now)s::timestamptz END),
+        verify_at = CASE
+            WHEN NOT w.starting THEN NULL
+            WHEN w.hopeless THEN least(coalesce(l.verify_at, w.first), greatest(w.first, %(now)s))
+            ELSE coalesce(l.verify_at, w.first) END
+    FROM (
+        SELECT v.id, v.pod, v.starting, v.hopeless, v.initializing, c.created_at,
+            c.created_at + make_interval(
+                secs => least(%(first)s, coalesce(p.scheduling_timeout, %(first)s))) AS first
+        FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(created)s::timestamptz[],
+            %(starting)s::boolean[], %(hopeless)s::boolean[], %(initializing)s::boolean[],
+            %(pods)s::text[]) AS v(id, token, created_at, starting, hopeless, initializing, pod)
+        JOIN scheduler_lease o ON o.session_id = v.id AND o.fencing_token = v.token
+        JOIN sessions_app_session s ON s.id = v.id
+        JOIN sessions_app_sessionspec p ON p.id = s.spec_id
+        CROSS JOIN LATERAL (SELECT coalesce(o.pod_created_at,
+            least(%(now)s::timestamptz, greatest(o.granted_at, v.created_at)))) c(created_at)
+    ) w
+    WHERE l.session_id = w.id
+    RETURNING l.verify_at
+"""
+
+
+def starts_watch(reports: Mapping[UUID, Report], *, now: datetime) -> None:
+    """Remember the pods of reports on sessions that the caller has locked, by session.
+
+    The first one of a lease sets the time of its first check; one that runs, or ends, needs none.
+    """
+    if not reports:
+        return
+    rows = [_watched(session_id, report, now) for session_id, report in reports.items()]
+    names = ("ids", "tokens", "created", "starting", "hopeless", "initializing")
+    parameters: dict[str, Any] = dict(zip(names, columns(rows), strict=True))
+    pods = (each.pod if each.status in STARTING else None for each in reports.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WATCH,
+            {**parameters, "pods": json_array(pods), "first": limits().first, "now": now},
+        )
+        due = [row[0] for row in cursor.fetchall() if row[0] is not None]
+    wakeups.due_after_commit(TASK, due, now=now)
+
+
+def _watched(session_id: UUID, report: Report, now: datetime) -> tuple[Any, ...]:
+    progress = assess(report.pod).progress
+    return (
+        session_id,
+        report.fencing_token,
+        _created_at(report.pod) or now,
+        report.status in STARTING,
+        progress is Progress.FAILED,
+        progress in _ON_ITS_NODE,
+    )
+
+
+def _created_at(pod: Any) -> datetime | None:
+    metadata = pod.get("metadata")
+    said = metadata.get("creationTimestamp") if isinstance(metadata, dict) else None
+    try:
+        moment = datetime.fromisoformat(said) if isinstance(said, str) else None
+        if moment is not None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return moment and moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def next_check() -> float | None:
+    """Seconds until the next check is due; None if there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT extract(epoch FROM min(verify_at) - clock_timestamp())::float8"
+            " FROM scheduler_lease"
+        )
+        row: tuple[float | None] = cursor.fetchone()
+    return row[0]
+
+
+_DUE = """
+    SELECT session_id FROM scheduler_lease
+    WHERE verify_at <= (SELECT clock_timestamp()) ORDER BY verify_at LIMIT %s
+"""
+
+
+def starts_verify() -> Verified:
+    """Look at one batch of the starts that are due; run again while it was full.
+
+    A start that has failed makes its session TERMINATING, and its executor is told to stop it; what
+    then ends has ended by the facts that are written down here.
+    """
+    with atomic_step("verify"):
+        with connection.cursor() as cursor:
+            cursor.execute(_DUE, [BATCH])
+            due = [row[0] for row in cursor.fetchall()]
+        if not due:
+            return Verified(0, 0)
+        sessions = {each.id: each for each in lock_sessions(due, skip_locked=True)}
+        now = database_now()
+        outcome = _judge(sessions, _due_rows(list(sessions), now), now)
+        _write(outcome)
+        sessions_change(outcome.changes, now=now)
+        if outcome.failed:
+            wakeups.work_after_commit()
+        wakeups.due_after_commit(TASK, [each.at for _, each in outcome.again], now=now)
+    return Verified(len(due), outcome.failed)
+
+
+# Whoever writes these columns holds the session, so they stay as they are read. What another check
+# has done meanwhile is due no more.
+_ROWS = """
+    SELECT l.session_id, l.fencing_token, l.pod_created_at, l.initializing_since,
+        l.initializing_checks, l.unknown_checks, l.suspected, p.scheduling_timeout, l.pod::text,
+        e.last_seen_at >= %s - make_interval(secs => %s), e.trouble, s.status_message
+    FROM scheduler_lease l
+    JOIN scheduler_executor e ON e.id = l.executor_id
+    JOIN sessions_app_session s ON s.id = l.session_id
+    JOIN sessions_app_sessionspec p ON p.id = s.spec_id
+    WHERE l.session_id = ANY(%s::uuid[]) AND l.verify_at <= %s
+"""
+
+
+def _due_rows(session_ids: Collection[UUID], now: datetime) -> list[_Row]:
+    patience = settings.REPRISE["executor_late_after"]
+    with connection.cursor() as cursor:
+        cursor.execute(_ROWS, [now, patience, array(session_ids), now])
+        return [_row(values, now) for values in cursor.fetchall()]
+
+
+def _row(values: Sequence[Any], now: datetime) -> _Row:
+    session_id, token, created_at, since, initializing, unknown, suspected, own, *rest = values
+    watch = Watch(created_at or now, since, initializing, unknown, suspected, own)
+    pod, heard, trouble, message = rest
+    return _Row(session_id, token, watch, json.loads(pod or "null"), bool(heard), trouble, message)
+
+
+def _judge(sessions: Mapping[UUID, LockedSession], rows: Sequence[_Row], now: datetime) -> _Outcome:
+    outcome, numbers = _Outcome(), limits()
+    for row in rows:
+        session = sessions[row.session_id]
+        state = _state(row)
+        found = check(state, row.watch, numbers, now)
+        if session.fencing_token != row.fencing_token or session.status not in STARTING:
+            outcome.over.append(session.id)
+        elif not _is_so(row, state):
+            found = Again(now + timedelta(seconds=numbers.again), row.watch)
+            outcome.again.append((session.id, found))
+        elif isinstance(found, Again):
+            outcome.again.append((session.id, found))
+            outcome.changes += _progress(session, row, state)
+        else:
+            outcome.over.append(session.id)
+            if found is not None:
+                outcome.changes.append(_failed(session, row.pod, found, now))
+                outcome.failed += 1
+    return outcome
+
+
+def _is_so(row: _Row, state: StartState) -> bool:
+    """Whether it can be believed to be so still: nobody fails for what no one sees."""
+    return row.heard and (not row.trouble or state.progress is Progress.FAILED)
+
+
+def _state(row: _Row) -> StartState:
+    """With what the cluster's Events said of it last, which the executor has passed on."""
+    state = assess(row.pod)
+    said = row.status_message[:HEARD_LENGTH].rstrip(". ")
+    if state.progress is not Progress.INITIALIZING or not said or state.message in said:
+        return state
+    return replace(state, message=f"{state.message} ({said})")
+
+
+def _progress(session: LockedSession, row: _Row, state: StartState) -> list[Change]:
+    """Tells what it waits for, where nothing newer was told."""
+    message = state.message[:STATUS_MESSAGE_LENGTH]
+    on_its_way = state.progress is Progress.INITIALIZING and row.status_message
+    if on_its_way or message == row.status_message:
+        return []
+    return [Change(session, {"status_message": message}, [Event("session.progress")])]
+
+
+def _failed(session: LockedSession, pod: Any, verdict: Verdict, now: datetime) -> Change:
+    facts = evidence(pod, verdict.cause)
+    message = verdict.message[:STATUS_MESSAGE_LENGTH]
+    values = {
+        "status": Status.TERMINATING,
+        "terminating_at": now,
+        "status_message": message,
+        "start_failure": facts.to_json(),
+    }
+    told = {"cause": classify(facts).value, "message": message}
+    events = [
+        Event("session.terminating", {"reason": message}),
+        Event("session.start_failed", told),
+    ]
+    return Change(session, values, events)
+
+
+_AGAIN = """
+    UPDATE scheduler_lease l SET verify_at = v.at, initializing_since = v.since,
+        initializing_checks = v.initializing, unknown_checks = v.unknown, suspected = v.suspected
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::smallint[], %s::smallint[],
+        %s::boolean[]) AS v(id, at, since, initializing, unknown, suspected)
+    WHERE l.session_id = v.id
+"""
+_OVER = "UPDATE scheduler_lease SET verify_at = NULL, pod = NULL WHERE session_id = ANY(%s::uuid[])"
+
+
+def _write(outcome: _Outcome) -> None:
+    rows = [
+        (
+            session_id,
+            again.at,
+            again.watch.initializing_since,
+            min(again.watch.initializing_checks, MOST_CHECKS),
+            min(again.watch.unknown_checks, MOST_CHECKS),
+            again.watch.suspected,
+        )
+        for session_id, again in outcome.again
+    ]
+    with connection.cursor() as cursor:
+        if rows:
+            cursor.execute(_AGAIN, columns(rows))
+        if outcome.over:
+            cursor.execute(_OVER, [array(outcome.over)])

@@ -1,0 +1,285 @@
+"""What goes wrong between an executor and its cluster, and that no session suffers from it."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from executor.drivers.pod_names import SESSION, TOKEN
+from tests.executor_fake import FakeServer
+from tests.kubernetes.agent import NAMESPACE, PodAgent, path_of, submit
+from tests.kubernetes.apiserver import EXECUTOR, ApiServer
+from tests.kubernetes.kubelet import Kubelet
+from tests.kubernetes.proxy import Fault, Proxy, event, status
+from tests.kubernetes.trial import Trial
+from tests.unit.executor.conftest import until
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+
+OUR_PODS = "/api/v1/pods?labelSelector"
+PODS = f"/namespaces/{NAMESPACE}/pods"
+RARELY = ("--relist-seconds", "300")
+IMPATIENT = ("--answer-seconds", "3", "--watch-seconds", "2")
+
+
+@pytest.fixture(scope="module")
+def proxy(api: ApiServer) -> Iterator[Proxy]:
+    between = Proxy(api)
+    between.start()
+    yield between
+    between.stop()
+
+
+@pytest.fixture
+def trial(
+    server: FakeServer, pods: PodAgent, proxy: Proxy, kubelet: Kubelet, tmp_path: Path
+) -> Iterator[Trial]:
+    """Its agent is not started yet."""
+    pods.kubeconfig = pods.api.kubeconfig("proxied", EXECUTOR, server=proxy.url)
+    pods.options += ["--max-sessions", "30"]
+    under_way = Trial(server, pods, proxy, tmp_path)
+    kubelet.mine = under_way.saw
+    yield under_way
+    proxy.reset()
+
+
+def test_watches_are_cut_and_lists_come_late(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start()
+    proxy.spoil(Fault("GET", OUR_PODS, late=1.5))
+    sessions = trial.some()
+    stopped = trial.cancelled()
+    while not all(each.settled for each in (*sessions, stopped)):
+        proxy.cut()
+        time.sleep(0.3)
+    trial.judge()
+
+
+def test_a_cut_in_silence_leaves_no_trouble(trial: Trial, proxy: Proxy) -> None:
+    """Nothing changes after it, and so nothing is heard."""
+    trial.pods.start()
+    until(lambda: proxy.count("WATCH", OUR_PODS) > 0)
+    proxy.cut()
+    until(lambda: proxy.count("WATCH", OUR_PODS) > 1)
+    time.sleep(6.0)  # after five seconds of silence there is trouble
+    session = trial.submit("true", 0)
+    trial.judge()
+    assert (trial.trouble(), session.leases) == ("", 1)
+
+
+def test_the_api_server_is_killed(trial: Trial, proxy: Proxy, api: ApiServer) -> None:
+    """What ends meanwhile is seen by a new list: the present position of the watch is forgotten."""
+    trial.pods.start(*RARELY)
+    ending = [trial.until_file("go", 3), trial.until_file("go", 0, cluster_size=2)]
+    stopped = trial.submit("trap 'exit 5' TERM; sleep 600 & wait", "unknown")
+    trial.running(*ending, stopped)
+    api.stop_server()
+    trial.release("go")
+    proxy.spoil(Fault("WATCH", unheard=True))
+    created = [trial.submit("true", 0), trial.submit("exit 6", 6)]
+    trial.server.stop_session(stopped, "cancelled", 20)
+    api.start()
+    until(lambda: trial.phase(ending[0]) == "Failed")
+    api.compact()
+    proxy.mend()
+    proxy.cut()
+    trial.judge(starts_may_fail=created)
+    assert proxy.expired
+
+
+def test_positions_are_forgotten(trial: Trial, proxy: Proxy, api: ApiServer) -> None:
+    trial.pods.start()
+    trial.until_file("go", 0)
+    trial.running(trial.until_file("go", 7))
+    gone = json.loads(status(410, "Expired")[1])
+    forgotten = proxy.spoil(
+        Fault("WATCH", OUR_PODS, times=2, answer=(200, event("ERROR", gone), {}))
+    )
+    proxy.cut()
+    until(lambda: len(forgotten.met) == 2)
+
+    def compact(verb: str, path: str) -> None:
+        if verb == "GET" and "continue=" in path and not proxy.expired:
+            api.namespace(f"compacted-{time.monotonic_ns()}")
+            api.compact()
+
+    proxy.page, proxy.before = 1, compact
+    until(lambda: proxy.expired > 0)
+    trial.release("go")
+    trial.judge()
+
+
+def test_connections_are_half_open(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start(*RARELY, *IMPATIENT)
+    first = trial.until_file("go", 3)
+    trial.running(first)
+    proxy.freeze()
+    trial.release("go")
+    trial.server.wait_settled(first)
+    # Made, with an answer that never comes; not made; made, and whatever answers is lost.
+    held = proxy.spoil(Fault("POST", PODS, times=1, held=True))
+    unheard = proxy.spoil(Fault("POST", PODS, times=1, unheard=True))
+    lost = proxy.spoil(Fault("POST", PODS, times=5, lost=True))
+    for _ in range(4):
+        trial.submit("sleep 1", 0)
+    trial.judge()
+    assert held.met
+    assert unheard.met
+    assert lost.met
+
+
+def test_a_creation_that_fails_three_times(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start()
+    refused = proxy.spoil(Fault("POST", PODS, answer=status(500, "InternalError", "no leader")))
+    session = trial.submit("true", "agent_transient")
+    trial.judge()
+    assert len(refused.met) == 3
+    assert "no leader" in session.final["message"]
+    assert session.returned is None
+
+
+def test_storms(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start()
+    trial.running(*trial.some())
+    proxy.spoil(Fault("POST", share=0.1, answer=status(500, "InternalError")))
+    proxy.spoil(Fault("GET", share=0.3, times=12, answer=status(503, "ServiceUnavailable")))
+    for verb in ("GET", "WATCH", "DELETE", "PATCH"):
+        proxy.spoil(Fault(verb, share=0.3, times=12, answer=status(500, "InternalError")))
+        patience = status(429, "TooManyRequests", retry_after=1)
+        proxy.spoil(Fault(verb, share=0.1, times=4, answer=patience))
+    late = [*trial.some(), trial.cancelled()]
+    trial.judge(starts_may_fail=late)
+
+
+def test_patience_is_had_by_all_calls(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start()
+    sessions = [trial.until_file("go", 0) for _ in range(8)]
+    trial.running(*sessions)
+    storm = proxy.spoil(Fault(answer=status(429, "TooManyRequests", retry_after=4)))
+    proxy.cut()
+    trial.release("go")
+    until(lambda: bool(storm.met))
+    began = storm.met[0]
+    time.sleep(max(0.0, began + 4.0 - time.monotonic()))
+    asked = [each - began for each in storm.met]
+    # What was under way is refused; then nobody asks until the time is over.
+    assert not [each for each in asked if 2.0 < each < 3.8]
+    assert len(asked) < 40
+    proxy.mend()
+    trial.judge()
+
+
+def test_answers_are_garbled(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start()
+    sessions = trial.some()
+    trial.running(*sessions[1:3])
+    for answer in (b"", b"[]", b"{}", b"null", b'{"kind": "Pod", ', b"<html>busy</html>", b"\xff"):
+        proxy.spoil(
+            Fault(share=0.03, times=6, answer=(200, answer, {"Content-Type": "application/json"}))
+        )
+    for code in (400, 404, 409, 410, 422, 502):
+        proxy.spoil(Fault(share=0.02, times=6, answer=(code, b"page not found", {})))
+    proxy.spoil(Fault("GET", share=0.1, cut=True))
+    proxy.spoil(Fault("POST", share=0.1, lost=True))
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for raw in (b"\x00\x01 what?\r\n\r\n", chunked + b"zz\r\n", chunked + b"2\r\n{}\r\n"):
+        proxy.spoil(Fault(share=0.02, times=6, raw=raw))
+    late = [*trial.some(), trial.cancelled()]
+    trial.judge(starts_may_fail=[*sessions, *late])
+
+
+def test_a_watch_talks_nonsense(trial: Trial, proxy: Proxy) -> None:
+    """An object that cannot be, and is taken for one of ours, hurts nobody else."""
+    trial.pods.start()
+    session = trial.until_file("go", 3)
+    trial.running(session)
+    labels = {SESSION: session.id, TOKEN: str(session.token)}
+    nonsense: list[Any] = [
+        b"not JSON\n",
+        b"[1]\n",
+        event("MODIFIED", {"metadata": {"labels": labels}}) + b'{"type": "ADDED"}\n',
+        event("DELETED", {"metadata": {"labels": labels}}),
+        b'{"type": "MODIFIED", "object": {"spec": {}}}\n',
+        event("ERROR", {"code": 500, "message": "etcd has no leader"}),
+    ]
+    told = [
+        proxy.spoil(Fault("WATCH", OUR_PODS, times=1, answer=(200, line, {}))) for line in nonsense
+    ]
+    proxy.cut()
+    until(lambda: all(each.met for each in told))
+    assert session.settled is None
+    trial.release("go")
+    trial.server.wait_settled(session)
+    until(lambda: not trial.pods.pods_of(session))
+
+
+def test_a_token_expires_and_is_rotated(trial: Trial, proxy: Proxy, api: ApiServer) -> None:
+    trial.pods.kubeconfig = api.kubeconfig("renewed", "first", server=proxy.url)
+    proxy.tokens = {"first": EXECUTOR}
+    trial.pods.start()
+    ended = trial.until_file("go", 3)
+    trial.running(ended)
+    proxy.tokens = {"second": EXECUTOR}
+    came_back = submit(trial.server, "true")
+    trial.server.wait_for(lambda: came_back.returned is not None)
+    proxy.cut()
+    trial.release("go")
+    asked = proxy.count("WATCH", OUR_PODS)
+    until(lambda: proxy.count("WATCH", OUR_PODS) > asked + 1)
+    assert trial.phase(ended) == "Failed"
+    assert ended.settled is None
+    (api.directory / "renewed.token").write_text("second")
+    trial.judge()
+
+
+def test_rights_are_taken_away_and_given_back(trial: Trial, proxy: Proxy, api: ApiServer) -> None:
+    trial.pods.start()
+    ended, stopped = trial.until_file("go", 3), trial.submit("sleep 600", "unknown")
+    trial.running(ended, stopped)
+    api.revoke_executor()
+    proxy.cut()
+    trial.release("go")
+    trial.server.stop_session(stopped, "cancelled", 1)
+    until(lambda: "cannot" in trial.trouble())
+    until(lambda: trial.phase(ended) == "Failed")
+    assert (ended.settled, stopped.settled) == (None, None)
+    api.grant_executor()
+    trial.judge()
+
+
+def test_the_agent_is_killed_at_each_step_of_an_end(trial: Trial, tmp_path: Path) -> None:
+    """Each next one goes on where the pods are, and says of them what the first one would have."""
+    sessions = [trial.until_file("go", 3), trial.until_file("go", 0)]
+    names = ["executor.before_pod_end", "executor.before_pod_unhold", "executor.after_pod_unhold"]
+    for name in names:
+        trial.pods.start(REPRISE_FAILPOINT=name)
+        trial.running(*sessions)
+        trial.release("go")
+        trial.pods.wait()
+    trial.pods.start()
+    trial.judge()
+
+
+def test_a_namespace_goes(trial: Trial, api: ApiServer) -> None:
+    """There is nobody here who deletes what is in it and at last the namespace, as a controller
+    would; the test does."""
+    project, name = "default/doomed", "reprise-default--doomed"
+    api.namespace(name)
+    trial.pods.start()
+    running = trial.submit("sleep 600", "agent_transient", environ={"REPRISE_PROJECT": project})
+    trial.running(running)
+    api.call("DELETE", f"/api/v1/namespaces/{name}")
+    refused = trial.submit("true", 0, environ={"REPRISE_PROJECT": project})
+    trial.server.wait_for(lambda: refused.returned is not None)
+    assert "being terminated" in (refused.returned or "")
+    (pod,) = trial.pods.pods_of(running)
+    api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 1})
+    trial.server.wait_settled(running)
+    until(lambda: not api.pods(name))
+    finished = {"metadata": {"name": name}, "spec": {"finalizers": []}}
+    api.call("PUT", f"/api/v1/namespaces/{name}/finalize", finished)
+    api.namespace(name)
+    until(lambda: trial.trouble() == "")
+    trial.judge()

@@ -1,0 +1,138 @@
+"""What the API servers of real clusters say when they say no, and whose fault it is."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from executor.drivers.kubernetes_api import (
+    ApiRefusal,
+    Cluster,
+    Exists,
+    Expired,
+    Invalid,
+    NotThere,
+    OwnTrouble,
+    Transient,
+    refusal_of,
+)
+from executor.drivers.object_maker import CREATE_TRIES, ObjectMaker
+
+POD = 'pods "reprise-1-0" is forbidden: '
+
+
+def status(code: int, message: str, reason: str = "Forbidden", **details: Any) -> dict[str, Any]:
+    said = {"kind": "Status", "code": code, "message": message, "reason": reason}
+    return {**said, "details": details}
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "meaning"),
+    [
+        (400, "Pod in version v1 cannot be handled as a Pod", Invalid),
+        (422, 'Pod "x" is invalid: spec.containers[0].image: Required value', Invalid),
+        (413, "Request entity too large: limit is 3145728", Invalid),
+        (500, "etcdserver: request is too large", Invalid),
+        (500, "rpc error: trying to send message larger than max (4 vs. 2)", Invalid),
+        (403, POD + 'violates PodSecurity "restricted:latest": seccompProfile', Invalid),
+        (403, POD + "maximum cpu usage per Container is 1, but limit is 2", Invalid),
+        (403, POD + "no PriorityClass with name high was found", Invalid),
+        (403, POD + 'pod rejected: RuntimeClass "gvisor" not found', Invalid),
+        (403, POD + "failed quota: q: must specify limits.cpu for: main", Invalid),
+        (
+            403,
+            POD + "error looking up service account a/trainer: "
+            'serviceaccount "trainer" not found',
+            Invalid,
+        ),
+        (403, POD + "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", Invalid),
+        (401, POD + "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", Invalid),
+        (404, 'admission webhook "w.example.org" denied the request: no such team', Invalid),
+        (409, 'admission webhook "w.example.org" denied the request: twice', Invalid),
+        (401, "Unauthorized", OwnTrouble),
+        (403, 'pods is forbidden: User "e" cannot create resource "pods"', OwnTrouble),
+        (403, POD + "exceeded quota: q, requested: pods=1, used: pods=4", OwnTrouble),
+        (403, POD + "unable to create new content in namespace a because it is being terminated",
+         OwnTrouble),
+        (403, POD + "status unknown for quota: q, resources: pods", Transient),
+        (
+            403,
+            POD + 'error looking up service account a/default: serviceaccount "default" not found',
+            Transient,
+        ),
+        (408, "Timeout: request did not complete", Transient),
+        (429, "too many requests", Transient),
+        (500, 'failed calling webhook "w": Post "https://w": no route to host', Transient),
+        (504, "Timeout: request did not complete within requested timeout", Transient),
+        (410, "too old resource version", Expired),
+        (504, "Timeout: Too large resource version: 9, current: 4", Expired),
+    ],
+)  # fmt: skip
+def test_whose_fault_a_refusal_is(code: int, message: str, meaning: type[ApiRefusal]) -> None:
+    assert type(refusal_of(code, status(code, message), making=True)) is meaning
+
+
+def test_a_namespace_that_is_not_there_is_told_from_an_object() -> None:
+    said = status(404, 'namespaces "a" not found', "NotFound", kind="namespaces")
+    assert type(refusal_of(404, said, making=True)) is OwnTrouble
+    said = status(404, 'pods "a" not found', "NotFound", kind="pods")
+    assert type(refusal_of(404, said)) is NotThere
+
+
+def test_a_conflict_is_a_taken_name_only_if_it_says_so() -> None:
+    """Pods that are made at one time write the status of one quota."""
+    conflict = 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'
+    said = status(409, conflict, "Conflict")
+    assert type(refusal_of(409, said, making=True)) is Transient
+    assert type(refusal_of(409, said)) is Exists
+    said = status(409, 'pods "a" already exists', "AlreadyExists")
+    assert type(refusal_of(409, said, making=True)) is Exists
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 407])
+def test_what_stands_before_the_api_server_knows_nothing_of_the_pod(code: int) -> None:
+    said = {"message": "<html>denied by the proxy</html>"}
+    assert type(refusal_of(code, said, making=True)) is OwnTrouble
+
+
+class Played:
+    """Answers of a cluster to what is made, in order: a refusal is raised."""
+
+    def __init__(self, *answers: ApiRefusal | None, namespaces: ApiRefusal | None = None):
+        self.answers = list(answers)
+        self.namespaces = namespaces
+        self.made: list[str] = []
+
+    async def create(self, path: str, body: Any) -> Any:
+        self.made.append(path)
+        answer = self.namespaces if path.endswith("/namespaces") else self.answers.pop(0)
+        if answer is not None:
+            raise answer
+        return body
+
+    async def call(self, _method: str, path: str) -> Any:
+        raise NotThere(path)
+
+
+def make(played: Played) -> Any:
+    maker = ObjectMaker(cast("Cluster", played), asyncio.Semaphore(1), create_namespaces=True)
+    body = {"metadata": {"name": "p", "namespace": "a"}}
+    return asyncio.run(maker.make("/api/v1/namespaces/a/pods", "/own", body))
+
+
+def test_a_namespace_that_was_just_made_gets_its_account_a_moment_later() -> None:
+    missing = OwnTrouble('namespaces "a" not found (404)')
+    played = Played(missing, *[Transient("no account yet")] * (CREATE_TRIES - 1), None)
+    assert make(played)["metadata"]["name"] == "p"
+    assert played.made.count("/api/v1/namespaces") == 1
+
+
+def test_sessions_of_a_new_project_may_make_its_namespace_at_one_time() -> None:
+    missing = OwnTrouble('namespaces "a" not found (404)')
+    assert make(Played(missing, None, namespaces=Exists("it is there")))
+
+
+def test_a_namespace_that_does_not_come_is_tried_once() -> None:
+    missing = OwnTrouble('namespaces "a" not found (404)')
+    with pytest.raises(OwnTrouble):
+        make(Played(missing, missing))
