@@ -120,17 +120,13 @@ def _answer(response: httpcore.Response) -> Answer:
     # The status decides; an answer whose body breaks off has been given.
     taken = b""
     with suppress(httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
-        for part in _stream(response):
+        for part in response.iter_stream():
             taken += part[: MOST_BYTES - len(taken)]
             if len(taken) >= MOST_BYTES:
                 break
     excerpt = taken.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     after = retry_after(asked, datetime.now(UTC)) if asked else None
     return Answer(response.status, "", excerpt[:EXCERPT], after)
-
-
-def _stream(response: httpcore.Response) -> Iterable[bytes]:
-    return response.iter_stream()
 
 
 def _told(error: Exception) -> str:

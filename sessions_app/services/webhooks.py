@@ -45,7 +45,7 @@ _REDELIVER = """
             THEN %(now)s::timestamptz END, true, %(now)s, '', ''
         FROM chosen c WHERE (SELECT count(*) FROM chosen) <= %(most)s
         ORDER BY id RETURNING id)
-    SELECT (SELECT count(*) FROM chosen), (SELECT max(id) FROM made)
+    SELECT count(*) FROM chosen
 """
 
 
@@ -207,7 +207,7 @@ def webhook_redeliver(
         }
         with connection.cursor() as cursor:
             cursor.execute(_REDELIVER, wanted)
-            (chosen, _) = cursor.fetchone()
+            (chosen,) = cursor.fetchone()
         webhooks_after_commit(sure=True)
     if chosen > MOST_REDELIVERED:
         raise TooLarge(
