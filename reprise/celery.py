@@ -87,6 +87,8 @@ app.conf.update(
     task_routes={
         "sessions_app.tasks.dispatch_due_retries": {"queue": "retry"},
         "sessions_app.tasks.sweep_retries": {"queue": "retry"},
+        "sessions_app.tasks.deliver_webhooks": {"queue": "webhooks"},
+        "sessions_app.tasks.sweep_webhooks": {"queue": "webhooks"},
         "scheduler.tasks.verify_starts": {"queue": "verification"},
     },
     broker_native_delayed_delivery_queue_type=broker.LADDER_QUEUE_TYPE,

@@ -74,6 +74,8 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Operation",
         (
             ("Audit log", "history", "sessions_app_auditentry"),
+            ("Webhooks", "webhook", "sessions_app_webhookendpoint"),
+            ("Deliveries", "outbox", "sessions_app_webhookdelivery"),
             ("Parked tasks", "pest_control", "reprise_parkedtask"),
             ("Heartbeats", "monitor_heart", "reprise_heartbeat"),
             ("Periodic tasks", "schedule", "django_celery_beat_periodictask"),

@@ -101,6 +101,20 @@ _GAUGES = """
             FROM sessions_app_session
             WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled'))
 """
+# Counted no further than what would be told of as a backlog anyhow.
+_WEBHOOKS = """
+    SELECT
+        (SELECT count(*) FROM sessions_app_webhookendpoint WHERE paused_at IS NULL),
+        (SELECT count(*) FROM sessions_app_webhookendpoint WHERE paused_at IS NOT NULL),
+        (SELECT count(*) FROM sessions_app_webhookendpoint WHERE failures > 0),
+        (SELECT count(*) FROM (SELECT FROM sessions_app_webhookdelivery
+            WHERE state = 'waiting' LIMIT 1000000) AS waiting),
+        (SELECT greatest(0, max(extract(epoch FROM clock_timestamp() - h.due_at)))::float8
+            FROM sessions_app_webhookendpoint w CROSS JOIN LATERAL (
+                SELECT due_at FROM sessions_app_webhookdelivery
+                WHERE endpoint_id = w.id AND due_at IS NOT NULL ORDER BY due_at LIMIT 1) AS h
+            WHERE w.paused_at IS NULL)
+"""
 _COUNTERS = {
     "scheduled": ("reprise_session_retry_scheduled", "Retries granted", ["cause"]),
     "exhausted": ("reprise_session_retry_exhausted", "Chains whose budget ended", ["cause"]),
@@ -193,7 +207,7 @@ class _Database(Collector):
         if not parts["database"].alive:
             return
         try:
-            yield from [*_counters(), *_gauges(), *_parked(), *_periodic()]
+            yield from [*_counters(), *_gauges(), *_webhooks(), *_parked(), *_periodic()]
         except DatabaseError:
             return  # it went away meanwhile; the parts above are told all the same
 
@@ -246,6 +260,24 @@ def _gauges() -> Iterator[Metric]:
     )
     age.add_metric([], oldest or 0.0)
     yield from (sessions, retries, late, age)
+
+
+def _webhooks() -> Iterator[Metric]:
+    with connection.cursor() as cursor:
+        cursor.execute(_WEBHOOKS)
+        active, paused, failing, waiting, overdue = cursor.fetchone()
+    webhooks = GaugeMetricFamily("reprise_webhooks", "Webhooks", labels=["state"])
+    webhooks.add_metric(["active"], active)
+    webhooks.add_metric(["paused"], paused)
+    failed = GaugeMetricFamily("reprise_webhooks_failing", "Webhooks whose last attempt failed")
+    failed.add_metric([], failing)
+    outbox = GaugeMetricFamily("reprise_webhook_deliveries_waiting", "Events to be delivered")
+    outbox.add_metric([], waiting)
+    late = GaugeMetricFamily(
+        "reprise_webhook_overdue_seconds", "How long the most overdue delivery has been due"
+    )
+    late.add_metric([], overdue or 0.0)
+    yield from (webhooks, failed, outbox, late)
 
 
 def _parked() -> Iterator[Metric]:

@@ -22,6 +22,7 @@ SWEEPS = {
     "collect parked tasks": ("reprise.tasks.collect_parked", 60, "maintenance"),
     "count usage of quotas": ("sessions_app.tasks.rebuild_usage", 86_400, "maintenance"),
     "archive and delete what is old": ("reprise.tasks.prune_ended", 60, "maintenance"),
+    "deliver webhooks": ("sessions_app.tasks.sweep_webhooks", 15, "webhooks"),
     "metrics snapshot": ("reprise.tasks.count_events", 60, "maintenance"),
 }
 """Name -> task, seconds between runs, queue."""

@@ -13,10 +13,13 @@ from reprise.models import EventCount, EventCursor
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
 from sessions_app.services import retention
+from sessions_app.services.webhooks import deliveries_forget
 
 TASK_SECONDS = 40.0
 """A task stays short whatever there is to do; the next one goes on."""
 FORGOTTEN = "events_deleted"
+DELIVERIES = 2_000
+"""Of webhooks, that one transaction deletes."""
 
 
 class Pruned(NamedTuple):
@@ -27,7 +30,7 @@ class Pruned(NamedTuple):
 
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
-    """Archive chains and delete events whose time is over, for up to so many seconds."""
+    """Archive chains, delete events and deliveries that are old, for up to so many seconds."""
     until = time.monotonic() + seconds
     now = database_now()
     sessions = events = 0
@@ -37,6 +40,9 @@ def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     forget_before = _before(now, "event_retention")
     if forget_before is not None:
         events = _forget(forget_before, until)
+    deliveries_before = _before(now, "webhook_delivery_retention")
+    if deliveries_before is not None:
+        _repeat(lambda: deliveries_forget(deliveries_before, DELIVERIES), until)
     return Pruned(sessions, events)
 
 

@@ -16,6 +16,9 @@
 | `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
 | `REPRISE_POD_FIELDS_ALLOWED` | fields of a `pod_spec` that are not to be refused, by commas |
 | `REPRISE_POD_FIELDS_REFUSED` | fields of a `pod_spec` to refuse beside the usual ones, by commas |
+| `REPRISE_WEBHOOK_ALLOWED_NETWORKS` | networks that webhooks may reach though they are not public |
+| `REPRISE_WEBHOOK_ALLOWED_HOSTS` | names that webhooks may reach wherever they lead |
+| `REPRISE_WEBHOOK_ALLOW_HTTP` | `1`: webhooks may go to `http://`, too |
 | `REPRISE_LEASE_TTL` ... | each number of `REPRISE` below, by its name in capitals |
 """
 
@@ -27,6 +30,7 @@ import dj_database_url
 
 from podspec.specification import refused_paths
 from reprise.production import problems
+from sessions_app.webhook_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -255,6 +259,13 @@ REPRISE: dict[str, float] = {
     "event_retention": 365 * 86_400.0,
     # Whoever follows events is asked this often whether they still may.
     "stream_check_after": 60.0,
+    # A webhook is paused when so many attempts in a row have failed, for so long.
+    "webhook_pause_failures": 15,
+    "webhook_pause_after": 86_400.0,
+    # So long after its end a delivery stays in the log of its webhook. 0: for ever.
+    "webhook_delivery_retention": 30 * 86_400.0,
+    # Tasks that send webhooks at once, over all workers.
+    "webhook_senders": 1,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,
     # Calls a minute of one token, and of one address without a valid token; 0: no limit. The
@@ -273,3 +284,12 @@ try:
     )
 except ValueError as error:
     raise SystemExit(f"REPRISE_POD_FIELDS_ALLOWED: {error}") from None
+
+try:
+    WEBHOOK_GUARD = Guard.of(
+        listed("REPRISE_WEBHOOK_ALLOWED_NETWORKS"),
+        listed("REPRISE_WEBHOOK_ALLOWED_HOSTS"),
+        http=flag("REPRISE_WEBHOOK_ALLOW_HTTP"),
+    )
+except ValueError as error:
+    raise SystemExit(f"REPRISE_WEBHOOK_ALLOWED_NETWORKS: {error}") from None

@@ -75,6 +75,9 @@ class Action(StrEnum):
     PROJECT_QUOTA_WRITE = "quota.project.write"
     DOMAIN_QUOTA_READ = "quota.domain.read"
     DOMAIN_QUOTA_WRITE = "quota.domain.write"
+    WEBHOOK_LIST = "webhook.list"
+    WEBHOOK_READ = "webhook.read"
+    WEBHOOK_WRITE = "webhook.write"
     EXECUTOR_READ = "executor.read"
     EXECUTOR_WRITE = "executor.write"
     EXECUTOR_WIRE = "executor.wire"
@@ -141,6 +144,10 @@ RULES = {
     Action.PROJECT_QUOTA_WRITE: Rule(Scope.PROJECT, Role.DOMAIN_ADMIN),
     Action.DOMAIN_QUOTA_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
     Action.DOMAIN_QUOTA_WRITE: Rule(Scope.CLUSTER),
+    Action.WEBHOOK_LIST: Rule(Scope.SELF, write=False),
+    # A URL may be a secret itself, and what is sent there is all that happens in the project.
+    Action.WEBHOOK_READ: Rule(Scope.PROJECT, Role.MAINTAINER, write=False),
+    Action.WEBHOOK_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
     # Executors serve many projects: none of them is a tenant's.
     Action.EXECUTOR_READ: Rule(Scope.CLUSTER, write=False),
     Action.EXECUTOR_WRITE: Rule(Scope.CLUSTER),
@@ -216,8 +223,8 @@ class Actor:
         seen = any(m.project and m.project.domain_id == domain.pk for m in self._memberships)
         return max([*ranks, RANK[Role.VIEWER] if seen else 0])
 
-    def projects(self) -> QuerySet[Project]:
-        """The projects that this actor may see."""
+    def projects(self, *, least: Role = Role.VIEWER) -> QuerySet[Project]:
+        """The projects that this actor may see, or in which they have at least a role."""
         if self.user is None:
             return Project.objects.none()
         visible = Project.objects.all()
@@ -225,9 +232,9 @@ class Actor:
             visible = visible.filter(pk=self.only_project_id)
         if self.user.is_superuser:
             return visible
+        held = [m for m in self._memberships if RANK[Role(m.role)] >= RANK[least]]
         return visible.filter(
-            Q(pk__in=[m.project_id for m in self._memberships])
-            | Q(domain__in=[m.domain_id for m in self._memberships])
+            Q(pk__in=[m.project_id for m in held]) | Q(domain__in=[m.domain_id for m in held])
         )
 
 

@@ -33,8 +33,13 @@ STEPS = (
     "verify",
     "archive",
     "forget",
+    "webhook_read",
+    "webhook_claim",
+    "webhook_record",
 )
-SENDS = ("hint.before_send", "hint.after_send", "notify.before_send", "notify.after_send")
+SENDS = tuple(
+    f"{what}.{edge}_send" for what in ("hint", "notify", "webhook") for edge in ("before", "after")
+)
 NAMES = frozenset(
     [*SENDS, *(f"{step}.{edge}_commit" for step in STEPS for edge in ("before", "after"))]
 )

@@ -1,7 +1,7 @@
 """Every row lock and advisory lock on the records, by name.
 
 Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
-usage.
+usage. The outbox of webhooks has a lock of its own, under which none of these is taken.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
@@ -31,6 +31,7 @@ class AdvisoryLock(IntEnum):
     """With the hash of the name that a policy is made under, wherever that is."""
     RETRY_SLOTS = 0x5245_0004
     QUEUE_USAGE = 0x5245_0005
+    WEBHOOKS = 0x5245_0006
 
 
 def lock_slots() -> None:
@@ -40,6 +41,16 @@ def lock_slots() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.RETRY_SLOTS])
+
+
+def lock_webhooks() -> None:
+    """Let no other transaction move the outbox of webhooks until this one has ended.
+
+    One lock for all: who puts an event behind those of its session that wait must see whether one
+    still does, and who counts what is on its way to a host must see all of it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.WEBHOOKS])
 
 
 class LockedSession(NamedTuple):

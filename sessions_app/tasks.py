@@ -10,12 +10,17 @@ from celery import shared_task
 from sessions_app import wakeups
 from sessions_app.services.dispatch import BATCH, held_resume, next_due, retries_dispatch
 from sessions_app.services.quotas import usage_rebuild
+from sessions_app.services.webhook_senders import webhooks_any
+from sessions_app.webhook_run import webhooks_run
 
 logger = logging.getLogger(__name__)
 
 MAX_BATCHES = 20
 """So that one task stays short whatever is due; what is left asks for another run."""
 NEAR_SECONDS = 2.0
+WEBHOOKS_NEAR_SECONDS = 15.0
+"""What is due later is found by the sweep."""
+WEBHOOKS_PAUSE = 0.5
 
 
 @shared_task(name="sessions_app.tasks.dispatch_due_retries", ignore_result=True)
@@ -56,3 +61,19 @@ def rebuild_usage() -> str:
     if corrected:
         logger.warning("%d of %d counters of quotas were wrong", corrected, counters)
     return f"{counters} counted, {corrected} corrected"
+
+
+@shared_task(name="sessions_app.tasks.deliver_webhooks", ignore_result=True)
+def deliver_webhooks() -> int:
+    """Tell webhooks what is new, and again what is due; how many attempts were made."""
+    attempted, left = webhooks_run()
+    if left is not None and left <= WEBHOOKS_NEAR_SECONDS:
+        wakeups.publisher.webhooks(max(left, WEBHOOKS_PAUSE), sure=True)
+    return attempted
+
+
+@shared_task(name="sessions_app.tasks.sweep_webhooks", ignore_result=True)
+def sweep_webhooks() -> int:
+    """What hints may have missed; how many attempts were made."""
+    attempted: int = deliver_webhooks() if webhooks_any() else 0
+    return attempted

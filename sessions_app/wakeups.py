@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 
 from django.db import connection, transaction
@@ -22,12 +23,16 @@ logger = logging.getLogger(__name__)
 WORK_CHANNEL = "reprise_work"
 DISPATCH = "sessions_app.tasks.dispatch_due_retries"
 SWEEP = "sessions_app.tasks.sweep_retries"
+WEBHOOKS = "sessions_app.tasks.deliver_webhooks"
 HINT_HORIZON = timedelta(seconds=900)
 """What is due later gets no hint; the sweep brings it."""
 HELD_BACK = 1.0
 """Seconds; what is due sooner waits here and is sent without countdown."""
 MAX_WAITING = 10_000
 NOTIFY_INTERVAL = 0.1
+WEBHOOKS_INTERVAL = 0.5
+LOOK_INTERVAL = 5.0
+"""Seconds from one look whether there are webhooks at all to the next."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0}
 """The first message after a restart of the broker meets a connection that is gone."""
 
@@ -46,6 +51,9 @@ class Publisher:
         self._work = False
         self._sweep = False
         self._notified = 0.0
+        self._webhooks_at: float | None = None
+        self._webhooks_free = self._looked = 0.0
+        self._wanted = False
         self._thread: threading.Thread | None = None
 
     def hints(self, due_ats: Iterable[float], task: str = DISPATCH) -> None:
@@ -84,6 +92,18 @@ class Publisher:
             self._start()
             self._wake.notify()
 
+    def webhooks(self, delay: float = 0.0, *, sure: bool = False) -> None:
+        """Ask for a run of the webhooks in so many seconds, if any is there or one is `sure` to."""
+        at = time.monotonic() + delay
+        with self._wake:
+            if sure:
+                self._wanted, self._looked = True, time.monotonic()
+            if self._webhooks_at is not None and self._webhooks_at <= at:
+                return
+            self._webhooks_at = at
+            self._start()
+            self._wake.notify()
+
     def _start(self) -> None:
         # A thread does not survive a fork: each process starts its own at its first wake-up.
         if self._thread is None or not self._thread.is_alive():
@@ -97,7 +117,10 @@ class Publisher:
                     self._wake.wait(pause)
                 due = self._take()
                 work = self._take_work()
+                webhooks = self._take_webhooks()
                 sweep, self._sweep = self._sweep, False
+            if webhooks:
+                self._send_webhooks()
             if sweep:
                 _send(SWEEP, None)
             if work:
@@ -112,7 +135,24 @@ class Publisher:
             pauses.append(self._notified + NOTIFY_INTERVAL - time.monotonic())
         if self._sends:
             pauses.append(self._sends[0][0] - time.time())
+        if self._webhooks_at is not None:
+            pauses.append(max(self._webhooks_at, self._webhooks_free) - time.monotonic())
         return min(pauses, default=None)
+
+    def _take_webhooks(self) -> bool:
+        now = time.monotonic()
+        if self._webhooks_at is None or max(self._webhooks_at, self._webhooks_free) > now:
+            return False
+        self._webhooks_at = None
+        self._webhooks_free = now + WEBHOOKS_INTERVAL
+        return True
+
+    def _send_webhooks(self) -> None:
+        if time.monotonic() > self._looked + LOOK_INTERVAL:
+            self._wanted = _webhooks_wanted()
+            self._looked = time.monotonic()
+        if self._wanted:
+            _send(WEBHOOKS, None)
 
     def _take_work(self) -> bool:
         if not self._work or time.monotonic() < self._notified + NOTIFY_INTERVAL:
@@ -145,6 +185,18 @@ def _send(task: str, countdown: int | None) -> None:
     except Exception as error:  # noqa: BLE001  # any failure of any broker: the sweep comes anyway
         logger.info("hint dropped: %s", error)
     reach("hint.after_send")
+
+
+def _webhooks_wanted() -> bool:
+    from sessions_app.services.webhook_senders import webhooks_any  # noqa: PLC0415  # it imports this
+
+    try:
+        return webhooks_any()
+    except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on
+        logger.info("no look at the webhooks: %s", error)
+        return False
+    finally:
+        connection.close()
 
 
 def _notify_work() -> None:
@@ -197,6 +249,11 @@ def look_again(left: float, task: str = DISPATCH) -> None:
 def go_on(task: str = DISPATCH) -> None:
     """Ask for another run of a task at once: there is more than one run takes."""
     publisher.hint(time.time(), task)
+
+
+def webhooks_after_commit(*, sure: bool = False) -> None:
+    """After commit, let webhooks be told of what was written to the log; `sure`: there is one."""
+    transaction.on_commit(partial(publisher.webhooks, sure=sure))
 
 
 def work_after_commit() -> None:

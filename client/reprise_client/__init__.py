@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from reprise_client.overviews import Overview
     from reprise_client.simulations import Simulation, SimulationSummary
     from reprise_client.tenant_models import Domain, Membership, Project, Token
+    from reprise_client.webhooks import Webhook, WebhookDelivery
 
 __all__ = [
     "ApiError",
@@ -80,6 +81,8 @@ __all__ = [
     "SimulationSummary",
     "Token",
     "WaitTimeout",
+    "Webhook",
+    "WebhookDelivery",
     "Whoami",
 ]
 
@@ -111,6 +114,8 @@ _LOADED_LATER = {
     "Simulation": "simulations",
     "SimulationSummary": "simulations",
     "Token": "tenant_models",
+    "Webhook": "webhooks",
+    "WebhookDelivery": "webhooks",
     "Whoami": "models",
 }
 

@@ -24,6 +24,7 @@ from reprise_client.simulations import SimulationCalls
 from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.tenants import TenantCalls
 from reprise_client.watching import watch
+from reprise_client.webhooks import WebhookCalls
 
 
 class Client(
@@ -34,6 +35,7 @@ class Client(
     QuotaCalls,
     SimulationCalls,
     TenantCalls,
+    WebhookCalls,
 ):
     """Calls one server with one token; usable as a context manager.
 

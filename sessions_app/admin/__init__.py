@@ -10,6 +10,7 @@ from sessions_app.admin import (
     sessions,
     tenants,
     tokens,
+    webhooks,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "sessions",
     "tenants",
     "tokens",
+    "webhooks",
 ]

@@ -16,6 +16,7 @@ from sessions_app.api.rest import (
     simulate,
     tenants,
     tokens,
+    webhooks,
     whoami,
 )
 
@@ -30,6 +31,7 @@ def _scoped(prefix: str, view: type[retry_config.ScopeView]) -> list[URLPattern]
     return [path(f"{prefix}/{form}", view.at(level).as_view()) for level, form in forms.items()]
 
 
+_WEBHOOK = "webhooks/<uuid:webhook_id>/"
 _QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 urlpatterns = [
     path("whoami/", whoami.WhoAmIView.as_view()),
@@ -69,4 +71,13 @@ urlpatterns = [
     path(_QUEUE, queues.QueueView.as_view()),
     path(f"{_QUEUE}cordon/", queues.CordonView.as_view()),
     path(f"{_QUEUE}uncordon/", queues.UncordonView.as_view()),
+    path("webhooks/", webhooks.WebhooksView.as_view()),
+    path(_WEBHOOK, webhooks.WebhookView.as_view()),
+    path(f"{_WEBHOOK}secret/", webhooks.SecretView.as_view()),
+    path(f"{_WEBHOOK}pause/", webhooks.PauseView.as_view()),
+    path(f"{_WEBHOOK}resume/", webhooks.ResumeView.as_view()),
+    path(f"{_WEBHOOK}ping/", webhooks.PingView.as_view()),
+    path(f"{_WEBHOOK}redeliver/", webhooks.RedeliverView.as_view()),
+    path(f"{_WEBHOOK}deliveries/", webhooks.DeliveriesView.as_view()),
+    path(f"{_WEBHOOK}deliveries/<int:number>/", webhooks.DeliveryView.as_view()),
 ]

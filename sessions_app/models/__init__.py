@@ -9,6 +9,12 @@ from sessions_app.models.quotas import ProjectUsage
 from sessions_app.models.retries import RetryDecision, RetryDefaults, RetrySettings, RetrySlots
 from sessions_app.models.sessions import Session, SessionSpec
 from sessions_app.models.tenants import ApiToken, Domain, Membership, Project, RequestBudget
+from sessions_app.models.webhooks import (
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookReader,
+    WebhookSender,
+)
 
 __all__ = [
     "ApiToken",
@@ -30,4 +36,8 @@ __all__ = [
     "Session",
     "SessionEvent",
     "SessionSpec",
+    "WebhookDelivery",
+    "WebhookEndpoint",
+    "WebhookReader",
+    "WebhookSender",
 ]

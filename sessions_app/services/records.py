@@ -13,9 +13,15 @@ from sessions_app.errors import InvalidInput
 from sessions_app.locks import database_now
 from sessions_app.services.audit import AuditRow, audit_append
 
-SECRET = frozenset({"password", "digest"})
+SECRET = frozenset({"password", "digest", "secret", "previous_secret"})
 """Of these fields the audit log says only whether they changed."""
-UNTOLD = frozenset({"id", "last_login", "last_used_at", "created_at", "date_joined"})
+UNTOLD = frozenset(
+    {
+        *("id", "last_login", "last_used_at", "created_at", "date_joined"),
+        # The place of a reader in the log.
+        *("epoch", "xid", "event_id"),
+    }
+)
 JSON_KINDS = (bool, int, float, str, dict, list)
 
 
@@ -44,8 +50,10 @@ def record_save(
         # Read anew, so that before and after are both as the database gives them.
         saved = type(record)._base_manager.get(pk=record.pk)  # noqa: SLF001  # Django's, for all
         after = record_facts(saved, told)
-        if stored and _hidden(saved) != hidden:
-            after["password"] = "changed"  # noqa: S105  # says that it did, not to what
+        if stored:
+            # That they did, not to what.
+            now = _hidden(saved)
+            after |= {name: "changed" for name in now if now[name] != hidden[name]}
         if before != after:
             _audit(record, verb if stored else "create", before, after, by)
 

@@ -19,6 +19,7 @@ from sessions_app.bulk import array, json_array
 from sessions_app.fold import FACTS
 from sessions_app.services.usage import Move, usage_note
 from sessions_app.states import Status
+from sessions_app.wakeups import webhooks_after_commit
 
 # Columns that a change may set, with the type of their array. `status` brings `phase` with it.
 _TYPES = {
@@ -209,6 +210,7 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
     """Write events with the numbers that they carry, in one statement."""
     if not rows:
         return
+    webhooks_after_commit()
     sessions = [row.session for row in rows]
     with connection.cursor() as cursor:
         cursor.execute(

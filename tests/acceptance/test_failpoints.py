@@ -30,6 +30,7 @@ from tests.acceptance.running import (
     submit,
     until,
 )
+from tests.receiver import receiving
 
 pytestmark = [
     pytest.mark.slow,
@@ -322,6 +323,47 @@ def _archived_beside(lives: Lives, name: str) -> None:
             client.session(session)
 
 
+def _sent_beside(lives: Lives, name: str) -> None:
+    """Whoever sends is killed; the next one sends each event, at most one of them again."""
+    client = lives.server.client
+    session = submit(client, lives.flaky(), policy=POLICY)
+    ended(client, session)
+    make = """
+        from sessions_app.models import Project, WebhookEndpoint
+        from sessions_app.services.webhooks import webhook_create
+        WebhookEndpoint.objects.all().delete()
+        hook = webhook_create(project=Project.objects.get(), url="{url}", event_types=[],
+            description="", by="root")
+        WebhookEndpoint.objects.update(epoch=0, xid="0", event_id=0)
+    """
+    send = """
+        from sessions_app.models import WebhookDelivery, WebhookSender
+        from sessions_app.locks import database_now
+        from sessions_app.services.webhook_outbox import log_read, log_read_behind
+        from sessions_app.webhook_run import webhooks_run
+        WebhookSender.objects.all().delete()
+        WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=database_now())
+        log_read()
+        while log_read_behind():
+            pass
+        webhooks_run()
+    """
+    # The server's own worker may not come first.
+    with receiving() as receiver, _stopped(lives.server.program.process.pid):
+        _run_beside(
+            lives,
+            textwrap.dedent(make).format(url=receiver.url) + textwrap.dedent(send),
+            failpoint=name,
+        )
+        _run_beside(lives, send)
+        _run_beside(
+            lives, "from sessions_app.models import *; WebhookEndpoint.objects.all().delete()"
+        )
+    told = [got.event["seq"] for got in receiver.got if got.event["session_id"] == session]
+    assert list(dict.fromkeys(told)) == list(range(1, len(set(told)) + 1))
+    assert len(set(told)) == len(list(client.events(session)))
+
+
 @contextmanager
 def _stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -336,6 +378,8 @@ def _run_beside(lives: Lives, code: str, *, failpoint: str | None = None) -> Non
     environ = clean_environ(
         DATABASE_URL=lives.server.database_url,
         DJANGO_SETTINGS_MODULE="reprise.settings",
+        REPRISE_WEBHOOK_ALLOWED_NETWORKS="127.0.0.0/8",
+        REPRISE_WEBHOOK_ALLOW_HTTP="1",
         **({"REPRISE_FAILPOINT": failpoint} if failpoint else {}),
     )
     program = f"import django; django.setup()\n{textwrap.dedent(code)}"
@@ -358,6 +402,10 @@ BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "drain": _drained_beside,
     "archive": _archived_beside,
     "forget": _archived_beside,
+    "webhook_read": _sent_beside,
+    "webhook_claim": _sent_beside,
+    "webhook_record": _sent_beside,
+    "webhook": _sent_beside,
 }
 """Steps that die in a process beside the server: it calls them never, or without being asked."""
 

@@ -24,6 +24,7 @@ from sessions_app.services.retry_config import (
     retry_defaults_put,
     retry_settings_put,
 )
+from sessions_app.services.webhooks import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Agent
 
@@ -106,6 +107,10 @@ class World:
         PeriodicTask.objects.create(
             name=name, task="sessions_app.tasks.sweep_retries", interval=every
         )
+        hook = webhook_create(
+            project=project, url="https://example.com/", event_types=[], description="", by="root"
+        )
+        webhook_ping(hook)
         CrontabSchedule.objects.create(minute=str(self.made % 60))
         now = timezone.now()
         Heartbeat.objects.create(part="worker", name=name, started_at=now, seen_at=now)

@@ -23,10 +23,18 @@ from retry.categories import FailureCategory
 from scheduler.models import Executor
 from sessions_app.api.views import RestView
 from sessions_app.authorization import RULES, Action
-from sessions_app.models import Membership, RequestBudget, RetryPolicy, Session
+from sessions_app.models import (
+    Membership,
+    RequestBudget,
+    RetryPolicy,
+    Session,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from sessions_app.models.tenants import Role
 from sessions_app.services.categories import category_create
 from sessions_app.services.tokens import PREFIX_LENGTH
+from sessions_app.services.webhooks import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Api
 
@@ -65,6 +73,7 @@ READ_SESSION = row(200, **UNSEEN, **NO_EXECUTORS)
 CHANGE_SESSION = READ_SESSION | {"colleague": 403, "viewer": 403, "read_only": 403}
 READ_PROJECT = READ_SESSION
 WRITE_PROJECT = CHANGE_SESSION | {"owner": 403}
+READ_WEBHOOK = WRITE_PROJECT | {"read_only": 200}
 READ_DOMAIN = READ_SESSION | {"neighbour": 200, "scoped": 404}
 WRITE_DOMAIN = row(403, admin=200, domain_admin=200) | {
     "stranger": 404,
@@ -91,6 +100,10 @@ def making(table: dict[str, int]) -> dict[str, int]:
     return {who: 201 if status == 200 else status for who, status in table.items()}
 
 
+def accepting(table: dict[str, int]) -> dict[str, int]:
+    return {who: 202 if status == 200 else status for who, status in table.items()}
+
+
 def refused_for_its_state(table: dict[str, int]) -> dict[str, int]:
     return {who: 409 if status == 200 else status for who, status in table.items()}
 
@@ -102,6 +115,7 @@ CATEGORY = "failure-categories/<str:name>/"
 EXECUTOR = "executors/<str:name>/"
 QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 SESSION = "sessions/<uuid:session_id>/"
+WEBHOOK = "webhooks/<uuid:webhook_id>/"
 JOB_SET_EVENTS = "job-sets/<str:name>/events/"
 PROJECT = "projects/<str:domain>/<str:project>/"
 DOMAIN = "domains/<str:domain>/"
@@ -223,6 +237,19 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("DELETE", QUEUE): deleting(WRITE_PROJECT),
     ("POST", f"{QUEUE}cordon/"): WRITE_PROJECT,
     ("POST", f"{QUEUE}uncordon/"): WRITE_PROJECT,
+    # What is in it for whom: test_rest_webhooks.
+    ("GET", "webhooks/"): READ_CLUSTER,
+    ("POST", "webhooks/"): MAKE_QUEUE,
+    ("GET", WEBHOOK): READ_WEBHOOK,
+    ("PATCH", WEBHOOK): WRITE_PROJECT,
+    ("DELETE", WEBHOOK): deleting(WRITE_PROJECT),
+    ("POST", f"{WEBHOOK}secret/"): making(WRITE_PROJECT),
+    ("POST", f"{WEBHOOK}pause/"): WRITE_PROJECT,
+    ("POST", f"{WEBHOOK}resume/"): WRITE_PROJECT,
+    ("POST", f"{WEBHOOK}ping/"): accepting(WRITE_PROJECT),
+    ("POST", f"{WEBHOOK}redeliver/"): accepting(WRITE_PROJECT),
+    ("GET", f"{WEBHOOK}deliveries/"): READ_WEBHOOK,
+    ("GET", f"{WEBHOOK}deliveries/<int:number>/"): READ_WEBHOOK,
     ("GET", "schema/"): row(200),
     ("GET", "docs/"): row(200),
 }
@@ -273,6 +300,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "memberships/"): {"user": "nobody", "role": "member", "project": "acme/work"},
     ("PATCH", MEMBERSHIP): {"role": "maintainer"},
     ("POST", f"{QUEUE}cordon/"): {"reason": "because"},
+    ("POST", "webhooks/"): {"project": "acme/work", "url": "https://example.com/"},
+    ("PATCH", WEBHOOK): {"description": "because"},
+    ("POST", f"{WEBHOOK}pause/"): {"reason": "because"},
+    ("POST", f"{WEBHOOK}redeliver/"): {"since": "2030-01-31T12:00:00Z"},
     ("POST", "executors/"): {"name": "new"},
     ("PATCH", EXECUTOR): {"unconfirmed_after": 60},
     ("POST", f"{EXECUTOR}cordon/"): {"reason": "because"},
@@ -308,6 +339,8 @@ def methods(view: Any) -> set[str]:
 @dataclass
 class World:
     session: Session
+    webhook: WebhookEndpoint
+    delivery: WebhookDelivery
     tokens: dict[str, str | None]
     membership: int
     """Of the colleague."""
@@ -318,6 +351,8 @@ class World:
     def path(self, route: str, **names: Any) -> str:
         known = {
             "<uuid:session_id>": self.session.pk,
+            "<uuid:webhook_id>": self.webhook.pk,
+            "<int:number>": self.delivery.pk,
             "<str:domain>": "acme",
             "<str:project>": "work",
             "<str:name>": "one",
@@ -376,7 +411,10 @@ def world() -> World:
     # Failed, with a retry that waits: it can be cancelled and retried.
     factories.settle(session)
     colleague = Membership.objects.get(user=people["colleague"])
-    return World(session, tokens, colleague.pk)
+    webhook = webhook_create(
+        project=work, url="https://example.com/", event_types=[], description="", by="root"
+    )
+    return World(session, webhook, webhook_ping(webhook), tokens, colleague.pk)
 
 
 TABLES: list[type[Model]] = [User]
@@ -479,6 +517,7 @@ def test_what_one_may_not_see_looks_as_if_it_did_not_exist(
 ) -> None:
     names = {
         "uuid:session_id": UUID(int=7),
+        "uuid:webhook_id": UUID(int=8),
         "str:project": "ghost",
         "str:domain": "void",
         "str:queue": "one",
@@ -514,6 +553,7 @@ def neutral(response: Any, world: World, names: dict[str, Any]) -> Any:
     asked |= {"void": "D", "ghost": "P", str(UUID(int=7)): "S"} if names else {}
     asked |= {f" {NOBODYS if names else world.membership}": "M"}
     asked |= {NO_PREFIX if names else str(world.tokens["owner"])[:PREFIX_LENGTH]: "T"}
+    asked |= {str(world.webhook.pk): "W", str(UUID(int=8)): "W"}
     for name, neutral_name in asked.items():
         text = text.replace(name, neutral_name)
     headers = {key: value for key, value in response.items() if key != "Content-Length"}

@@ -160,8 +160,8 @@ def test_nothing_is_sent_before_the_commit(
     with django_capture_on_commit_callbacks() as callbacks:
         session = submit(project(), retry_policy=policy(retry_delay=60))
         settle(session)
-    # One for the work that waits, one for the retry that is due.
-    assert len(callbacks) == 2
+    # One for the work that waits, one for the retry that is due, one for webhooks of each step.
+    assert len(callbacks) == 4
     with django_capture_on_commit_callbacks() as callbacks:
         settle(submit(project(), retry_policy=policy(retry_delay=3000, max_retry_delay=None)))
-    assert len(callbacks) == 1
+    assert len(callbacks) == 3

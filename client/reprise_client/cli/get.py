@@ -21,8 +21,8 @@ KindArgument = Annotated[
     str,
     typer.Argument(
         metavar="KIND",
-        help="policies, queues, categories, defaults, executors, domains, projects, memberships "
-        "or tokens; or KIND/NAME.",
+        help="policies, queues, categories, defaults, executors, webhooks, domains, projects, "
+        "memberships or tokens; or KIND/NAME.",
         autocompletion=complete_kind,
     ),
 ]
@@ -56,7 +56,7 @@ def get(
         Form, typer.Option("--output", "-o", help="json and yaml are input for `apply`.")
     ] = Form.TABLE,
 ) -> None:
-    """List policies, queues, defaults, executors, projects, members, tokens, and more.
+    """List policies, queues, defaults, executors, webhooks, projects, tokens, and more.
 
     Listed is what a project can use: what is its own, its domain's and the cluster's. With a NAME
     only the one that is called so, in the project or above.
@@ -117,7 +117,7 @@ def describe(
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Tell all about one policy, queue, layer of defaults, executor, project, token, and more."""
+    """Tell all about one policy, queue, layer of defaults, executor, project, and more."""
     kind, name = _meant(kind_word, name)
     client = client_of(ctx)
     item = kind.find(
@@ -141,7 +141,7 @@ def delete(
     project: ProjectOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
 ) -> None:
-    """Delete a policy, queue, layer of defaults, executor, project, token, and more.
+    """Delete a policy, queue, layer of defaults, executor, webhook, project, and more.
 
     Asks first if somebody is there to answer. A layer of defaults inherits again what is above.
     """

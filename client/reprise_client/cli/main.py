@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from reprise_client.cli import context, create, executor, job_set, queue, quota, session
+from reprise_client.cli import context, create, executor, job_set, queue, quota, session, webhook
 from reprise_client.cli.apply import apply
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
 from reprise_client.cli.get import delete, describe, get
@@ -77,6 +77,7 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(executor.app, name="executor")
 app.add_typer(quota.app, name="quota")
 app.add_typer(create.app, name="create")
+app.add_typer(webhook.app, name="webhook")
 app.command(cls=BehindDashes)(run)
 app.command()(apply)
 app.command()(get)

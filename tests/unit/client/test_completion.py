@@ -50,7 +50,10 @@ def test_names_are_completed(
 
 def test_kinds_are_offered_where_nothing_is_typed(server: FakeServer, tmp_path: Path) -> None:
     tenants = ["domains", "projects", "memberships"]
-    offered = [*tenants, "categories", "policies", "defaults", "queues", "executors", "tokens"]
+    offered = [
+        *(*tenants, "categories", "policies", "defaults", "queues", "executors"),
+        *("tokens", "webhooks"),
+    ]
     assert completed(server, tmp_path, "reprise", "get", "") == offered
 
 

@@ -159,7 +159,7 @@ def test_what_is_not_there_says_where_it_was_looked_for(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["get", "webhooks"], "the kinds are: domains, projects, memberships"),
+        (["get", "widgets"], "the kinds are: domains, projects, memberships"),
         (["describe", "policy"], "see: reprise get policies"),
         (["delete", "defaults"], "say whose"),
         (["get", "policy/a", "b"], "not both"),

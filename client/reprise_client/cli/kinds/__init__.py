@@ -12,6 +12,7 @@ from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.kinds.queue import QueueKind
 from reprise_client.cli.kinds.tenant import DomainKind, ProjectKind
 from reprise_client.cli.kinds.token import TokenKind
+from reprise_client.cli.kinds.webhook import WebhookKind
 
 KINDS: tuple[Kind[Any], ...] = (
     DomainKind(),
@@ -23,6 +24,7 @@ KINDS: tuple[Kind[Any], ...] = (
     QueueKind(),
     ExecutorKind(),
     TokenKind(),
+    WebhookKind(),
 )
 
 

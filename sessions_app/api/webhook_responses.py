@@ -1,0 +1,78 @@
+"""The shapes of webhooks, for the OpenAPI document."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from pydantic import BaseModel
+
+
+class Webhook(BaseModel):
+    """A URL that is told of a project's events."""
+
+    id: UUID
+    project: str
+    url: str
+    description: str
+    event_types: list[str]
+    """None: all."""
+    paused_at: datetime | None
+    paused_reason: str
+    failures: int
+    """Attempts that failed since the last one that did not."""
+    failing_since: datetime | None
+    previous_secret_until: datetime | None
+    """Until when the secret before signs, too."""
+    created_at: datetime
+    created_by: str
+
+
+class WebhookWithSecret(Webhook):
+    """The answer that tells the secret, this once."""
+
+    secret: str
+
+
+class WebhookPage(BaseModel):
+    """Webhooks, oldest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[Webhook]
+
+
+class WebhookDelivery(BaseModel):
+    """An event on its way to a webhook, or a ping."""
+
+    id: int
+    message_id: str
+    """The `webhook-id`, by which a receiver knows what it has had."""
+    type: str
+    event_id: int | None
+    session_id: UUID | None
+    state: Literal["waiting", "delivered", "failed"]
+    attempts: int
+    redelivery: bool
+    created_at: datetime
+    attempted_at: datetime | None
+    next_attempt_at: datetime | None
+    """None while it waits for an earlier event of its session."""
+    finished_at: datetime | None
+    response_code: int | None
+    response_excerpt: str
+    error: str
+    latency_ms: int | None
+
+
+class WebhookDeliveryPage(BaseModel):
+    """Deliveries, newest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[WebhookDelivery]
+
+
+class Redelivered(BaseModel):
+    """How many deliveries are sent again."""
+
+    redelivered: int

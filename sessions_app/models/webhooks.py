@@ -1,0 +1,177 @@
+"""Who is told of events, and what became of each telling."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from sessions_app.cursors import Cursor
+from sessions_app.models.events import TransactionIdField
+from sessions_app.models.tenants import Project
+
+MAX_URL = 2_000
+MAX_REASON = 300
+
+
+class Position(models.Model):
+    """A place in the log up to which it was read; of one that has none, all three are null."""
+
+    epoch = models.BigIntegerField(null=True)
+    xid = TransactionIdField(null=True)
+    event_id = models.BigIntegerField(null=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def position(self) -> Cursor | None:
+        """The place as a cursor."""
+        if self.epoch is None or self.event_id is None:
+            return None
+        return Cursor(self.epoch, int(self.xid), self.event_id)
+
+
+class WebhookReader(Position):
+    """Up to where the log was read for all webhooks that keep up: one row."""
+
+
+class WebhookSender(models.Model):
+    """A task that sends, until it ends or its time does."""
+
+    number = models.SmallIntegerField(primary_key=True)
+    token = models.UUIDField()
+    until = models.DateTimeField()
+
+
+class WebhookEndpoint(Position):
+    """A URL that is told of a project's events.
+
+    One that keeps up has no position of its own: the reader's is. `paused_at` stops it; what
+    happens meanwhile waits in the log, behind its position.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(Project, models.CASCADE, related_name="+")
+    url = models.CharField(max_length=MAX_URL)
+    host = models.CharField(max_length=300)
+    """Host and port, which share their connections among all webhooks that point there."""
+    description = models.CharField(max_length=MAX_REASON, blank=True)
+    event_types = ArrayField(models.CharField(max_length=64), default=list, blank=True)
+    """Types, or their beginnings with a `*` behind; none: all."""
+    secret = models.CharField(max_length=100)
+    """`whsec_` and base64, in the clear: whoever signs has to know it."""
+    previous_secret = models.CharField(max_length=100, blank=True)
+    previous_secret_until = models.DateTimeField(null=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(default=timezone.now)
+    paused_at = models.DateTimeField(null=True)
+    paused_reason = models.CharField(max_length=MAX_REASON, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    """Attempts that failed since the last one that did not."""
+    failing_since = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "webhook"
+        indexes = [models.Index("project", name="webhook_active", condition=Q(paused_at=None))]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(paused_at=None, paused_reason="")
+                | (Q(paused_at__isnull=False) & ~Q(paused_reason="")),
+                name="webhook_paused_for_a_reason",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class DeliveryState(models.TextChoices):
+    """Where a delivery stands."""
+
+    WAITING = "waiting", "waiting"
+    DELIVERED = "delivered", "delivered"
+    FAILED = "failed", "failed"
+    """Given up."""
+
+
+class WebhookDelivery(models.Model):
+    """One event on its way to one webhook, or a ping, which is none of the log.
+
+    Of each session only the first that waits is due; the next one follows when it has ended.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    endpoint = models.ForeignKey(WebhookEndpoint, models.CASCADE, related_name="+", db_index=False)
+    event_id = models.BigIntegerField(null=True)
+    session_id = models.UUIDField(null=True)
+    type = models.CharField(max_length=40)
+    state = models.CharField(
+        max_length=12, choices=DeliveryState.choices, default=DeliveryState.WAITING
+    )
+    attempts = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(null=True)
+    """Of one that is being sent: when it counts as lost with its sender."""
+    claim = models.UUIDField(null=True)
+    """Of the batch in which it is being sent."""
+    redelivery = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    attempted_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    response_code = models.PositiveSmallIntegerField(null=True)
+    response_excerpt = models.TextField(blank=True)
+    error = models.CharField(max_length=MAX_REASON, blank=True)
+    latency_ms = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        verbose_name = "webhook delivery"
+        verbose_name_plural = "webhook deliveries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint", "event_id"],
+                condition=Q(redelivery=False),
+                name="webhook_told_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="waiting", finished_at=None)
+                | (~Q(state="waiting") & Q(finished_at__isnull=False, due_at=None, claim=None)),
+                name="webhook_finished_at",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["endpoint", "due_at"],
+                condition=Q(due_at__isnull=False),
+                name="webhook_due",
+            ),
+            models.Index(
+                fields=["endpoint", "session_id", "id"],
+                condition=Q(state="waiting"),
+                name="webhook_line",
+            ),
+            models.Index(
+                fields=["endpoint"], condition=Q(claim__isnull=False), name="webhook_in_flight"
+            ),
+            models.Index(
+                fields=["due_at"],
+                condition=Q(event_id=None, due_at__isnull=False),
+                name="webhook_ping_due",
+            ),
+            models.Index(fields=["endpoint", "id"], name="webhook_log"),
+            models.Index(
+                fields=["endpoint", "id"], condition=Q(state="failed"), name="webhook_given_up"
+            ),
+            models.Index(
+                fields=["finished_at"],
+                condition=Q(finished_at__isnull=False),
+                name="webhook_finished",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.pk}"
+
+    @property
+    def message_id(self) -> str:
+        """The `webhook-id`: the same for each attempt and each redelivery of an event."""
+        return f"ping_{self.pk}" if self.event_id is None else f"evt_{self.event_id}"

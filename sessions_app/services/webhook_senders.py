@@ -1,0 +1,79 @@
+"""How many tasks send webhooks at once, and when the next one has something to do."""
+
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from django.db import connection
+
+SENDER_SECONDS = 60
+"""After which a task that said nothing more has ended: more than one takes."""
+UNTOLD_SECONDS = 1.0
+"""When to look again for events that an older transaction may still precede."""
+
+# A ping goes to a webhook that is paused, too.
+_ANY = """
+    SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint WHERE paused_at IS NULL)
+        OR EXISTS (SELECT FROM sessions_app_webhookdelivery
+            WHERE event_id IS NULL AND due_at IS NOT NULL)
+"""
+_BEGIN = """
+    INSERT INTO sessions_app_webhooksender AS s (number, token, until)
+    SELECT n, %(token)s, statement_timestamp() + make_interval(secs => %(seconds)s)
+    FROM generate_series(1, %(most)s) AS n
+    WHERE NOT EXISTS (SELECT FROM sessions_app_webhooksender
+        WHERE number = n AND until > statement_timestamp())
+    ORDER BY n LIMIT 1
+    ON CONFLICT (number) DO UPDATE SET token = excluded.token, until = excluded.until
+    WHERE s.until <= statement_timestamp()
+    RETURNING number
+"""
+_DUE = """
+    SELECT extract(epoch FROM min(h.due_at) - clock_timestamp())::float8, EXISTS (
+            SELECT FROM sessions_app_sessionevent WHERE epoch = reprise_epoch()
+            AND xid >= pg_snapshot_xmin(pg_current_snapshot()))
+    FROM sessions_app_webhookendpoint w CROSS JOIN LATERAL (
+        SELECT due_at FROM sessions_app_webhookdelivery
+        WHERE endpoint_id = w.id AND due_at IS NOT NULL ORDER BY due_at LIMIT 1) AS h
+    WHERE w.paused_at IS NULL
+"""
+
+
+class Sender(NamedTuple):
+    """The right to send until `SENDER_SECONDS` are over."""
+
+    number: int
+    token: UUID
+
+
+def webhooks_any() -> bool:
+    """Whether there is anything to be sent, now or when something happens."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ANY)
+        return bool(cursor.fetchone()[0])
+
+
+def sender_begin(most: int) -> Sender | None:
+    """Become one of at most so many senders; None if there are enough."""
+    token = uuid4()
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGIN, {"token": token, "seconds": SENDER_SECONDS, "most": most})
+        row = cursor.fetchone()
+    return None if row is None else Sender(row[0], token)
+
+
+def sender_end(sender: Sender) -> None:
+    """Make room for the next one."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM sessions_app_webhooksender WHERE number = %s AND token = %s", sender
+        )
+
+
+def webhooks_due_in() -> float | None:
+    """Seconds until a delivery is due or an event can be told; None if nothing is known of."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE)
+        seconds, untold = cursor.fetchone()
+    if untold:
+        return UNTOLD_SECONDS if seconds is None else min(seconds, UNTOLD_SECONDS)
+    return None if seconds is None else float(seconds)
