@@ -551,7 +551,7 @@ def neutral(response: Any, world: World, names: dict[str, Any]) -> Any:
     text = json.dumps(response.json())
     asked = {"acme": "D", "work": "P", str(world.session.pk): "S"}
     asked |= {"void": "D", "ghost": "P", str(UUID(int=7)): "S"} if names else {}
-    asked |= {f" {NOBODYS if names else world.membership}": "M"}
+    asked |= {f"no membership {NOBODYS if names else world.membership}": "no membership M"}
     asked |= {NO_PREFIX if names else str(world.tokens["owner"])[:PREFIX_LENGTH]: "T"}
     asked |= {str(world.webhook.pk): "W", str(UUID(int=8)): "W"}
     for name, neutral_name in asked.items():
