@@ -48,7 +48,7 @@ class Kubelet:
         self._booting = True
         self._pods: dict[str, asyncio.Task[None]] = {}
         self._doomed: dict[str, asyncio.Event] = {}
-        self._logs = Path(tempfile.mkdtemp(prefix="kubelet-"))
+        self._logs = Path(tempfile.mkdtemp(prefix="kubelet-", dir=server.directory))
         self._context = ssl.create_default_context(cafile=str(server.certificate))
         self._loop = asyncio.new_event_loop()
         self._ready = Event()

@@ -10,7 +10,7 @@ from tests.acceptance.running import until
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.clusters.land import NAMESPACE, Land, Site, disruption
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 
 RANKS = 3
 POLICY = {"max_retries": 1, "max_preemption_retries": 1}

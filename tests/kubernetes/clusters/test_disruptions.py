@@ -17,7 +17,7 @@ from tests.kubernetes.agent import path_of
 from tests.kubernetes.clusters.land import Land, Site, disruption
 from tests.kubernetes.kubelet import Kubelet
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 
 JOB_SET = "disrupted"
 DELAY, GRACE = 1000, 3000

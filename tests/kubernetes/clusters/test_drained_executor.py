@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.running import clean_environ, until
 from tests.kubernetes.clusters.land import Land
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 
 PODS = 100
 STOPS_WITHIN_ITS_GRACE = """

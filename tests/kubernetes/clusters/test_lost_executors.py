@@ -10,7 +10,7 @@ from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.clusters.land import Land
 from tests.kubernetes.kubelet import Kubelet
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 
 LIVES_ON = 'test "$REPRISE_ATTEMPT" = 0 || { beat; exit 0; }; beats'
 POLICY = {"max_retries": 0, "max_preemption_retries": 3}
