@@ -112,7 +112,10 @@ def test_what_hangs_can_be_cut_off(raw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200\r\n" + b"a: b\r\n" * 100_000]
+    "said",
+    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200\r\n" + b"a: b\r\n" * 100_000],
+    # A test's name is in the environment of what is started meanwhile.
+    ids=["nothing", "nonsense", "endless-headers"],
 )
 def test_what_is_no_answer_is_an_error_and_no_exception(raw: Any, said: bytes) -> None:
     def talk(peer: socket.socket) -> None:
