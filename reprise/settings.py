@@ -271,7 +271,7 @@ REPRISE: dict[str, float] = {
     # Calls a minute of one token, and of one address without a valid token; 0: no limit. The
     # executors' wire has none.
     "token_requests_per_minute": 60_000,
-    "anonymous_requests_per_minute": 600,
+    "anonymous_requests_per_minute": 6_000,
 }
 REPRISE = {
     name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))
