@@ -52,11 +52,6 @@ class Verdict:
     message: str
 
 
-def first_check_after(limits: Limits, scheduling_timeout: float | None) -> float:
-    """Seconds from a pod's creation to its first check: no later than its own limit."""
-    return min(limits.first, scheduling_timeout or limits.first)
-
-
 def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Again | Verdict | None:
     """What follows from a pod's state; None: it has started, and that is the end of it."""
     failed = state.progress is Progress.FAILED

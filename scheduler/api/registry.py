@@ -117,8 +117,7 @@ class ExecutorsView(RestView):
         projects = asked.served() or []
         token = executor_create(executor, projects=projects, by=self.actor.name)
         made = executor_json(executor_get(self.actor, asked.name), database_now())
-        location = request.build_absolute_uri(f"{asked.name}/")
-        return Response({**made, "token": token}, status=201, headers={"Location": location})
+        return self.created({**made, "token": token}, f"{asked.name}/")
 
 
 class OneExecutorView(RestView):

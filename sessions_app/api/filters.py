@@ -210,6 +210,12 @@ class LogQuery(BaseModel):
     follow: bool = False
 
 
+def of_project(address: str) -> dict[str, str]:
+    """What a record of the project `domain/name` has; an address that is none is no project's."""
+    domain, _, name = address.partition("/")
+    return {"project__domain__name": domain, "project__name": name}
+
+
 def query_of(model: type[Model], query: QueryDict) -> Model:
     """The query parameters as `model`; a parameter that is given twice counts with its last."""
     return model.model_validate(query.dict())

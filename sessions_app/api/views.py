@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from django.http import Http404
 from rest_framework.exceptions import APIException, AuthenticationFailed, NotAuthenticated
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sessions_app.api.throttling import refusal_wait
@@ -59,6 +60,11 @@ class RestView(APIView):
         actor: Any = self.request.user
         assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
         return actor
+
+    def created(self, told: Any, path: str) -> Response:
+        """The answer to a POST that has made something, which is at `path` below this address."""
+        headers = {"Location": self.request.build_absolute_uri(path)}
+        return Response(told, status=201, headers=headers)
 
 
 def require_no_body(request: Request) -> None:

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import tenant_responses as shapes
-from sessions_app.api.filters import PageQuery, Text, query_of
+from sessions_app.api.filters import PageQuery, Text, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.views import RestView, body_of
@@ -69,8 +69,7 @@ class MembershipFilter(PageQuery):
         """What the memberships have to be."""
         found = {"user__username": self.user, "role": self.role, "domain__name": self.domain}
         if self.project is not None:
-            domain, _, name = self.project.partition("/")
-            found |= {"project__domain__name": domain, "project__name": name}
+            found |= of_project(self.project)
         return {field: value for field, value in found.items() if value is not None}
 
 
@@ -103,8 +102,7 @@ class MembershipsView(RestView):
         place = asked.place(self.actor, self.required_action)
         made = Membership(user=_user(asked.user), role=asked.role.value, **place)
         membership_save(made, by=self.actor.name)
-        headers = {"Location": request.build_absolute_uri(f"{made.pk}/")}
-        return Response(membership_json(made), status=201, headers=headers)
+        return self.created(membership_json(made), f"{made.pk}/")
 
 
 class MembershipView(RestView):

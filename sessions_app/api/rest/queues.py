@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from retry.rule_fields import Label
 from retry.rules import MAX_POLICIES
 from sessions_app.api import policy_responses as shapes
-from sessions_app.api.filters import PageQuery, Text, query_of
+from sessions_app.api.filters import PageQuery, Text, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import queue_json
@@ -103,10 +103,7 @@ class QueueFilter(PageQuery):
 
     def conditions(self) -> dict[str, Any]:
         """What the queues have to be."""
-        found: dict[str, Any] = {}
-        if self.project is not None:
-            domain, _, name = self.project.partition("/")
-            found = {"project__domain__name": domain, "project__name": name}
+        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
         return found if self.cordoned is None else {**found, "cordoned": self.cordoned}
 
 

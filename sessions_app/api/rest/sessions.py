@@ -245,8 +245,7 @@ class RetryView(RestView):
             session.pk, session.root_id, by=self.actor.name, resources=asked.changes()
         )
         child = session_json(session_get(self.actor, child_id))
-        location = request.build_absolute_uri(f"../../{child_id}/")
-        return Response(child, status=201, headers={"Location": location})
+        return self.created(child, f"../../{child_id}/")
 
 
 def refuse_body(request: Request) -> None:

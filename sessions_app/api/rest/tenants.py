@@ -83,8 +83,7 @@ class DomainsView(RestView):
         authorize(self.actor, self.required_action)
         asked = DomainCreate.model_validate(body_of(request))
         made = domain_create(asked.name, by=self.actor.name)
-        headers = {"Location": request.build_absolute_uri(f"{made.name}/")}
-        return Response(domain_json(made), status=201, headers=headers)
+        return self.created(domain_json(made), f"{made.name}/")
 
 
 class DomainView(RestView):
@@ -137,8 +136,7 @@ class ProjectsView(RestView):
         asked = ProjectCreate.model_validate(body_of(request))
         domain = domain_named(self.actor, asked.domain, self.required_action)
         made = project_create(domain, asked.name, by=self.actor.name)
-        headers = {"Location": request.build_absolute_uri(f"{made.address}/")}
-        return Response(project_json(made), status=201, headers=headers)
+        return self.created(project_json(made), f"{made.address}/")
 
 
 class ProjectView(RestView):

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import tenant_responses as shapes
-from sessions_app.api.filters import PageQuery, Text, Time, query_of
+from sessions_app.api.filters import PageQuery, Text, Time, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.requests import MAX_SECONDS, one_line
@@ -77,8 +77,7 @@ class TokenFilter(PageQuery):
             "made_with": self.made_with,
         }
         if self.project is not None:
-            domain, _, name = self.project.partition("/")
-            found |= {"project__domain__name": domain, "project__name": name}
+            found |= of_project(self.project)
         wanted = Q(**{field: value for field, value in found.items() if value is not None})
         if self.expired is not None:
             ended = Q(expires_at__isnull=False, expires_at__lte=timezone.now())
@@ -131,8 +130,7 @@ class TokensView(RestView):
             by=self.actor.name,
         )
         made = token_made(secret)
-        headers = {"Location": request.build_absolute_uri(f"{made.prefix}/")}
-        return Response({**token_json(made), "token": secret}, status=201, headers=headers)
+        return self.created({**token_json(made), "token": secret}, f"{made.prefix}/")
 
 
 class TokenView(RestView):

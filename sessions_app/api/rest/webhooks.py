@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import webhook_responses as shapes
-from sessions_app.api.filters import PageQuery, Text, Time, query_of
+from sessions_app.api.filters import PageQuery, Text, Time, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.requests import CordonBody
@@ -96,10 +96,7 @@ class WebhookFilter(PageQuery):
 
     def conditions(self) -> dict[str, Any]:
         """What the webhooks have to be."""
-        found: dict[str, Any] = {}
-        if self.project is not None:
-            domain, _, name = self.project.partition("/")
-            found = {"project__domain__name": domain, "project__name": name}
+        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
         return found if self.paused is None else {**found, "paused_at__isnull": not self.paused}
 
 
@@ -149,8 +146,7 @@ class WebhooksView(RestView):
             description=asked.description,
             by=self.actor.name,
         )
-        headers = {"Location": request.build_absolute_uri(f"{made.pk}/")}
-        return Response(_with_secret(made), status=201, headers=headers)
+        return self.created(_with_secret(made), f"{made.pk}/")
 
 
 class WebhookView(RestView):
