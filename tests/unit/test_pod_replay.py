@@ -18,7 +18,7 @@ from retry.causes import classify
 from retry.evidence import Termination
 from retry.pods import termination_from_pod
 from scheduler.wire import Report
-from tests.unit.retry.recorded import LOGS, NAMES, PODS, recorded
+from tests.unit.retry.recorded import LOGS, NAMES, NEVER_ENDED, PODS, recorded
 from tests.unit.retry.test_pods_properties import damaged_pods, podlike
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -46,19 +46,6 @@ ENDS = {
     "succeeded": SUCCESS,
     "termination-log": SUCCESS,
     "termination-log-failed": "kernel_nonzero_exit",
-}
-# These never ended by themselves: whoever looked at them deleted them in the end.
-STUCK = {
-    "crash-loop-backoff",
-    "err-image-never-pull",
-    "err-image-pull",
-    "image-pull-backoff",
-    "invalid-image-name",
-    "liveness-restart",
-    "running",
-    "unschedulable-cpu",
-    "unschedulable-selector",
-    "volume-mount-stuck",
 }
 # Seen before its end, this tells why a pod vanished.
 SIGNS = {
@@ -149,7 +136,7 @@ def gaps(name: str) -> list[list[Any]]:
 
 
 def test_the_table_names_every_log() -> None:
-    assert {*ENDS} | STUCK == {*LOGS}
+    assert {*ENDS} | NEVER_ENDED == {*LOGS}
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -191,7 +178,7 @@ def test_a_watch_that_breaks_off_says_as_much_as_it_has_seen(name: str) -> None:
         assert replay.cause() == (replay.expected_when_gone() if ended else None)
 
 
-@pytest.mark.parametrize("name", sorted(STUCK - {"invalid-image-name"}))
+@pytest.mark.parametrize("name", sorted(NEVER_ENDED - {"invalid-image-name"}))
 def test_a_pod_that_somebody_else_deletes_is_not_at_fault(name: str) -> None:
     replay = Replay(name).events(log(name))
     said = replay.told[-1].termination

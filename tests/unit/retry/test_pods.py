@@ -8,6 +8,7 @@ from retry.pods import first_end, termination_from_pod
 from tests.unit.retry.recorded import (
     LOGS,
     NAMES,
+    NEVER_ENDED,
     condition,
     container,
     ended,
@@ -45,18 +46,6 @@ RECORDED: dict[str, tuple[str, set[str], int | None]] = {
     "volume-mount-stuck": ("unknown", set(), None),
 }
 SUCCEEDED = {"preemptor", "restarted-then-succeeded", "succeeded", "termination-log"}
-NEVER_ENDED = {
-    "crash-loop-backoff",
-    "err-image-never-pull",
-    "err-image-pull",
-    "image-pull-backoff",
-    "invalid-image-name",
-    "liveness-restart",
-    "running",
-    "unschedulable-cpu",
-    "unschedulable-selector",
-    "volume-mount-stuck",
-}
 
 
 def test_every_recorded_pod_is_looked_at() -> None:
