@@ -11,6 +11,7 @@ RUN /opt/venv/bin/pip install --no-deps --no-build-isolation ./client && rm -rf 
 COPY manage.py ./
 COPY retry ./retry
 COPY podspec ./podspec
+COPY loglines ./loglines
 COPY sessions_app ./sessions_app
 COPY scheduler ./scheduler
 COPY reprise ./reprise

@@ -9,11 +9,15 @@ RUN_DIR ?= var/data
 PORT ?= 8000
 SEED ?= 1
 SECONDS ?= 60
+# Two at a time, each with its output in one piece.
+BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
 # Most of the slow tests wait for processes, so that some more of them than cores go well.
 TESTFLAGS ?= --numprocesses 4 --dist loadgroup
+# Tests start hundreds of processes: where this is set, each compiles every module of ours anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo demo-scale run backup restore test lint types imports check-generated schema bench faults ci clean
+.PHONY: help install install-dev demo demo-scale run backup restore test lint style types imports check-generated collected schema bench faults fuzz ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,18 +61,30 @@ test: install-dev ## run every test that this machine can run
 	@$(BIN)/python -m pytest $(TESTFLAGS)
 
 lint: install-dev ## style, types, import contracts, migrations, schema snapshot
+	@$(BESIDE) style types imports check-generated
+
+style: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: install-dev
 	$(BIN)/mypy
+
+imports: install-dev
 	$(BIN)/lint-imports
+
+check-generated: install-dev
 	DATABASE_URL=none $(BIN)/python -W error manage.py check --fail-level WARNING
 	DATABASE_URL=none $(BIN)/python manage.py makemigrations --check --dry-run
 	@mkdir -p var
 	DATABASE_URL=none $(BIN)/python manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
 	diff -u docs/openapi.yaml var/openapi.yaml || { echo "The API changed: run 'make schema' and commit docs/openapi.yaml"; exit 1; }
+	DATABASE_URL=none $(BIN)/python manage.py graphql_schema --file var/schema.graphql
+	diff -u docs/schema.graphql var/schema.graphql || { echo "The API changed: run 'make schema' and commit docs/schema.graphql"; exit 1; }
 
-schema: install-dev ## write the OpenAPI snapshot again
+schema: install-dev ## write the snapshots of the OpenAPI and the GraphQL schema again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+	$(BIN)/python manage.py graphql_schema --file docs/schema.graphql
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick
@@ -76,13 +92,24 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
+	$(BIN)/python -m benchmarks.api --quick
 	$(BIN)/python -m benchmarks.event_stream --quick
 	$(BIN)/python -m benchmarks.kubernetes --quick
 
 faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)
 	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS)
 
-ci: lint test ## all that CI runs
+fuzz: install-dev ## fuzz the REST API from its OpenAPI document, with every check on (SEED=, SECONDS=, ONLY=)
+	@FUZZ_SEED=$(SEED) FUZZ_SECONDS=$(SECONDS) FUZZ_ONLY=$(ONLY) $(BIN)/python -m pytest tests/fuzz -p no:xdist -p no:cacheprovider
+
+# Compiles all tests beside mypy; later each worker would do so by itself.
+collected: install-dev
+	@mkdir -p var
+	@$(BIN)/python -m pytest --collect-only -q > var/collected || { cat var/collected; exit 1; }
+
+ci: install-dev ## all that CI runs
+	@$(BESIDE) style types imports check-generated collected
+	@$(MAKE) --no-print-directory test
 
 clean: ## remove the virtual environment and all data of demo and run
 	rm -rf $(VENV) var

@@ -3,9 +3,24 @@
 
 import os
 
+from loglines.lines import configure
+from reprise import shared_metrics
+
+# Before anything is imported that counts: the workers are one to whoever scrapes them.
+shared_metrics.share()
+
 # Read here, in the master: what is wrong with the environment is said once and ends it, where a
 # worker would be started again for ever.
-import reprise.settings  # noqa: F401
+from reprise.settings import LOGGING  # noqa: E402
+
+logconfig_dict = {
+    **LOGGING,
+    "loggers": {
+        **LOGGING["loggers"],
+        "gunicorn.error": {"level": "INFO", "handlers": ["stderr"], "propagate": False},
+    },
+}
+configure(logconfig_dict)
 
 worker_class = "gthread"
 workers = int(os.environ.get("REPRISE_WEB_WORKERS", "2"))

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from random import Random
 from types import FrameType
 
@@ -14,7 +15,7 @@ from reprise_client.wire import Wire
 
 from executor.agent import Agent
 from executor.config import ANY_PARENT, Config, parse
-from executor.connection import Connection
+from executor.connection import Connection, call_id
 from executor.drivers.local import LocalDriver
 from executor.drivers.protocol import Driver
 from executor.drivers.run_log import RunLog
@@ -23,9 +24,11 @@ from executor.drivers.simulation import Script
 from executor.drivers.spawn import die_with_parent
 from executor.inbox import StopAsked
 from executor.reports import ReportBuffer
+from executor.run_lines import run_lines
 from executor.runs import BareRuns, RunStore
 from executor.state import StateDir, StateDirTakenError
 from executor.unreliable import UnreliableWire
+from loglines import lines
 from podspec.specification import refused_paths
 
 log = logging.getLogger("executor")
@@ -37,11 +40,7 @@ EXIT_BROKEN = 70
 
 def main() -> None:
     config = parse(sys.argv[1:], os.environ)
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    threading.excepthook = _thread_died
+    _set_up_log(os.environ)
     try:
         if config.parent is not None:
             _follow_parent(config.parent)
@@ -55,6 +54,18 @@ def main() -> None:
     logging.shutdown()
     # Threads may be waiting for the server; there is nothing left that they could finish.
     os._exit(status)
+
+
+def _set_up_log(environ: Mapping[str, str]) -> None:
+    try:
+        named = lines.wanted_format(environ)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    level = environ.get("REPRISE_LOG_LEVEL", "INFO")
+    lines.configure(lines.configuration(named, level, httpx="WARNING"))
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(run_lines)
+    threading.excepthook = _thread_died
 
 
 class ParentGoneError(Exception):
@@ -80,13 +91,14 @@ def _run(config: Config) -> int:
 
 
 def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
-    transport = Transport(config.url, config.token)
+    transport = Transport(config.url, config.token, request_id=call_id)
     if config.driver == "local":
         return LocalDriver(), Wire(transport, config.name)
     if config.driver == "kubernetes":
         return _kubernetes_driver(config), Wire(transport, config.name)
     # A line for each of thousands of runs a second would cost more than the run.
-    logging.getLogger("executor.agent").setLevel(logging.WARNING)
+    for name in ("executor.agent", "executor.sender"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     asked = config.simulation
     script = Script.load(asked.script)
     run_log = RunLog(asked.run_log) if asked.run_log else None

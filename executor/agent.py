@@ -27,6 +27,7 @@ from executor.leases import LeaseBook, LeaseKeeper
 from executor.lifecycle import FENCED, FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
 from executor.reports import FINAL, ReportBuffer, key_of, report
+from executor.run_lines import run_lines
 from executor.runs import RunFiles, Runs
 from executor.sender import ReportSender
 
@@ -266,6 +267,7 @@ class Agent:
                 self._runs[key] = self._active[key] = Run(
                     self._store.create(key), lease, Phase.OFFERED
                 )
+                run_lines.remember(key, lease)
             except OSError as error:
                 reason = f"no place for its files: {error.strerror}"
         if reason is not None:
@@ -427,6 +429,7 @@ class Agent:
             if self._runs.pop(run.key, None) is None:
                 continue
             self._active.pop(run.key, None)
+            run_lines.forget(run.key)
             self._driver.release(run.key)
             self._pump.drop(run.key)
             self._store.retire(run.files)

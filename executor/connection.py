@@ -1,6 +1,7 @@
 """The server as this agent's threads see it: one incarnation, one rule for losing it."""
 
 import logging
+import uuid
 from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
@@ -10,6 +11,7 @@ from reprise_client.wire import SupersededError, Wire
 
 from executor.backoff import Backoff
 from executor.state import StateDir
+from loglines.context import bind, bound
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -40,8 +42,10 @@ class Connection:
     def call(self, send: Callable[[Wire, int], Answer], *, leases: bool = False) -> Answer:
         """`send(wire, incarnation)`; with `leases` it is a lease call.
 
+        Its id is in what the thread logs until its next call.
         Raises `SupersededError` and what the call raises.
         """
+        bind(request_id=uuid.uuid4().hex)
         try:
             answer = send(self._wire, self.incarnation)
         except SupersededError as error:
@@ -60,6 +64,11 @@ class Connection:
                 self._state.write_incarnation(self.incarnation)
                 log.warning("the state directory was behind; incarnation is %d", self.incarnation)
             return self.incarnation
+
+
+def call_id() -> str:
+    """The id of the call that this thread makes."""
+    return bound("request_id")
 
 
 class Patience:

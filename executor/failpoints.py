@@ -2,11 +2,14 @@
 
 `REPRISE_FAILPOINT=<name>` kills the process with SIGKILL where it first reaches that name. If
 `REPRISE_FAILPOINT_ONCE` names a file, the file is made before dying, and while it exists the
-failpoint is off. `REPRISE_FAILPOINT_LOG` names a file that gets every name reached, one a line.
+failpoint is off. `REPRISE_FAILPOINT_FILE` names a file that is looked at in each place: the name in
+it is the one that kills, and the file is removed before dying. `REPRISE_FAILPOINT_LOG` names a file
+that gets every name reached, one a line.
 """
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 _STEPS = (
@@ -38,6 +41,7 @@ OF_PODS = (
 
 _ARMED = os.environ.get("REPRISE_FAILPOINT")
 _ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
+_FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
 _LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
 
 
@@ -51,6 +55,11 @@ def reach(name: str) -> None:
         if _ONCE:
             Path(_ONCE).touch()
         os.kill(os.getpid(), signal.SIGKILL)
+    if _FILE:
+        with suppress(FileNotFoundError):
+            if Path(_FILE).read_text() == name:
+                Path(_FILE).unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _append(path: Path, name: str) -> None:

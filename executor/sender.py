@@ -12,7 +12,7 @@ from executor.clock import boottime
 from executor.connection import Connection, Patience
 from executor.failpoints import reach
 from executor.inbox import Answered, HandedBack, Inbox, TakenOver
-from executor.reports import BATCH, PAUSE, ReportBuffer
+from executor.reports import BATCH, PAUSE, ReportBuffer, key_of
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class ReportSender(Thread):
             if outcome["outcome"] == "invalid":
                 log.error(
                     "the server will never accept report %d of session %s: %s",
-                    outcome["seq"], outcome["session_id"], outcome["detail"],
+                    outcome["seq"], key_of(outcome), outcome["detail"],
                 )  # fmt: skip
         return True
 
@@ -114,6 +114,7 @@ class ReportSender(Thread):
             return ()
         reach("executor.after_report_send")
         self._limit = min(BATCH, self._limit * 2)
+        log.info("%d reports sent, the first of session %s", len(batch), key_of(batch[0]))
         return outcomes
 
 

@@ -6,7 +6,6 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangosGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangosUserAdmin
 from django.contrib.auth.models import Group, User
-from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import pluralize
@@ -16,8 +15,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from reprise import admin_tasks
 from sessions_app.admin.base import RecordAdmin, column, link, operator, past
-from sessions_app.locks import database_now
-from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.audit_context import audited
 
 admin.site.unregister([User, Group])
 admin_tasks.register(admin.site)
@@ -87,14 +85,9 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         id: str,  # noqa: A002  # Django's name
         form_url: str = "",
     ) -> HttpResponse:
-        """Django's view; the entry says that the password changed, not to what."""
-        with transaction.atomic():
+        """Django's view."""
+        with audited(by=operator(request)):
             response: HttpResponse = super().user_change_password(request, id, form_url)
-            changed = request.method == "POST" and response.status_code == 302
-            if changed and (user := self.get_object(request, id)) is not None:
-                data = {"after": {"password": "changed"}}
-                entry = AuditRow(operator(request), "user.change", "user", str(user), data=data)
-                audit_append([entry], now=database_now())
         return response
 
     @column("roles", ordering="role_count")

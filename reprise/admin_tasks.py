@@ -1,7 +1,6 @@
 """Admin of the machinery: periodic tasks with their last run, parked tasks, heartbeats."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -27,15 +26,10 @@ from reprise.celery import app
 from reprise.models import Heartbeat, ParkedTask, PeriodicRun
 from reprise.parking import parked_discard, parked_send
 from sessions_app.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
+from sessions_app.audit_context import audited
 from sessions_app.locks import database_now
 from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.records import record_type
-
-
-def _audit(request: HttpRequest, verb: str, names: Sequence[str], data: dict[str, Any]) -> None:
-    kind, by = record_type(PeriodicTask), operator(request)
-    rows = [AuditRow(by, f"{kind}.{verb}", kind, name, data=data) for name in names]
-    audit_append(rows, now=database_now())
 
 
 class TaskWidget(UnfoldAdminSelectWidget, TaskSelectWidget):  # type: ignore[misc]  # untyped
@@ -95,6 +89,10 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
         ("Message", {"fields": ("args", "kwargs", "queue", "expire_seconds")}),
     )
 
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says."""
+        return record_type(PeriodicTask), record.name
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With the columns of the last run: one query, however many rows."""
         run = PeriodicRun.objects.filter(name=OuterRef("name"))
@@ -136,14 +134,12 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
 
     def _switch(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         ids = list(queryset.values_list("pk", flat=True))
-        with transaction.atomic():
+        with audited(by=operator(request)), transaction.atomic():
             others = PeriodicTask.objects.filter(pk__in=ids).exclude(enabled=enabled)
             names = [task.name for task in others.select_for_update().order_by("pk")]
             PeriodicTask.objects.filter(name__in=names).update(enabled=enabled)
             # Beat does not see an update by itself.
             PeriodicTasks.update_changed()
-            data = {"before": {"enabled": not enabled}, "after": {"enabled": enabled}}
-            _audit(request, "change", names, data)
         done = "Enabled" if enabled else "Disabled"
         self.message_user(request, f"{done}: {', '.join(names) or 'none, all of them were'}")
 
@@ -158,7 +154,9 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
         except Exception as error:  # noqa: BLE001  # any failure of any broker, or no such task
             self.message_user(request, f"Not sent: {error}", messages.ERROR)
             return
-        _audit(request, "run", [task.name for task in tasks], {})
+        kind, by = record_type(PeriodicTask), operator(request)
+        rows = [AuditRow(by, f"{kind}.run", kind, task.name) for task in tasks]
+        audit_append(rows, now=database_now())
         self.message_user(request, f"Sent: {', '.join(task.name for task in tasks)}")
 
 
@@ -180,6 +178,10 @@ class ScheduleAdmin(RecordAdmin):
     """An interval or a crontab that periodic tasks refer to."""
 
     form = ScheduleForm
+
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says: it has no name."""
+        return record_type(type(record)), str(record.pk)
 
 
 class ParkedTaskAdmin(ReadOnlyAdmin):

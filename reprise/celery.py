@@ -3,17 +3,28 @@
 Messages only wake somebody up: every deadline is a row, and the sweeps find it without them.
 """
 
+import logging
 import math
 import os
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task, bootsteps, signals
 from django.db import close_old_connections, connections
 
-from reprise import broker
+from loglines import lines
+from reprise import broker, shared_metrics
+from sessions_app.audit_context import TASK, through
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+
+_program = Path(sys.argv[0])
+if "worker" in sys.argv and "celery" in {_program.name, _program.parent.name}:
+    # Its pool's processes count together. Celery's first signal comes when the tasks, and with
+    # them what counts, have been imported.
+    shared_metrics.share()
 
 CONFIRM_SECONDS = 10.0
 """After which a message that the broker has not confirmed counts as not sent."""
@@ -26,10 +37,15 @@ class DatabaseTask(Task[Any, Any]):
     A run that beat asked for is written down for operators.
     """
 
+    Request = "reprise.task_log:CountedRequest"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = getattr(self.request, "periodic_task_name", None)
         try:
-            return self._recorded(name, args, kwargs) if name else super().__call__(*args, **kwargs)
+            with through(TASK, task=str(self.name)):
+                if name:
+                    return self._recorded(name, args, kwargs)
+                return super().__call__(*args, **kwargs)
         finally:
             close_old_connections()
 
@@ -122,10 +138,33 @@ app.steps["consumer"].add("reprise.watchdog:WatchedLoop")
 
 
 @signals.before_task_publish.connect
-def _leave_the_delay_to_the_broker(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
-    """A worker whose clock is behind would hold the message, and nothing else, until its ETA."""
+def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
+    from reprise import task_log  # noqa: PLC0415  # it counts, see above
+
+    task_log.note(headers)
     if getattr(exchange, "name", exchange) == broker.DELAYED:
+        # A worker whose clock is behind would hold the message, and nothing else, until its ETA.
         headers["eta"] = None
+
+
+@signals.celeryd_after_setup.connect
+def _serve_metrics(**_kwargs: Any) -> None:
+    from reprise import metrics_port, task_log  # noqa: F401, PLC0415  # they listen to signals
+
+
+@signals.setup_logging.connect
+def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
+    """Instead of Celery's own set-up; its option for the level holds for its own lines."""
+    from celery.apps import worker  # noqa: PLC0415  # in workers and beats only
+    from django.conf import settings  # noqa: PLC0415
+
+    lines.configure(settings.LOGGING)
+    if loglevel:
+        logging.getLogger("celery").setLevel(loglevel)
+    if settings.LOG_FORMAT == "json":
+        # It writes what it says at its end past all loggers.
+        say = logging.getLogger("celery.worker").info
+        setattr(worker, "safe_say", lambda said, *_: say(said))  # noqa: B010  # no stub has it
 
 
 @signals.worker_process_init.connect

@@ -15,16 +15,27 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.conf import settings
 from django.db import DatabaseError
 
+from loglines.context import bind
 from reprise.server_sent import TailEvent, told_by_cursor, told_by_id
-from reprise.streams import InThread, Message, Opened, Reader, Receive, Send, query_of
+from reprise.streams import (
+    InThread,
+    Message,
+    Opened,
+    Permission,
+    Reader,
+    Receive,
+    Send,
+    query_of,
+    request_id_in,
+)
 from reprise.tail import Key, Subscription, Tail
 from sessions_app.api.rest.job_sets import PROJECT_HEADER
 from sessions_app.archive import archived_session
 from sessions_app.cursors import START, parse_cursor
 from sessions_app.event_log import LoggedEvent, job_set_events
+from sessions_app.instruments import HELD
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.cancel import WAITING_RETRY
 from sessions_app.states import FINAL_STATUSES
@@ -171,10 +182,12 @@ async def stream_events(scope: Message, receive: Receive, send: Send, serving: S
     await serving.wsgi(_as_json(scope, after), receive, opened.send)
     if not opened.continues:
         return
+    bind(request_id=request_id_in(opened.headers.items()))
     reader = Reader(receive, send)
     try:
         feed = await serving.in_thread(_feed, scope, after, opened.headers)
-        await _Stream(scope, feed, reader, serving).run()
+        with HELD.labels("events").track_inprogress():
+            await _Stream(scope, feed, reader, serving).run()
     except DatabaseError as error:
         logger.info("a stream of events ends, its reader will come again: %s", error)
     await reader.end()
@@ -190,8 +203,7 @@ class _Stream:
         self._serving = serving
         self._now = asyncio.get_running_loop().time
         self._ping_at = self._now() + PING_SECONDS
-        self._check_at = self._now() + settings.REPRISE["stream_check_after"]
-        self._refused = False
+        self._permission = Permission(serving.wsgi, _as_json(scope, ""))
         self._place: Subscription | None = None
 
     async def run(self) -> None:
@@ -230,7 +242,7 @@ class _Stream:
             await self._wait(place)
 
     async def _wait(self, place: Subscription) -> None:
-        until = min(self._ping_at, self._check_at)
+        until = min(self._ping_at, self._permission.check_at)
         with suppress(TimeoutError):
             await asyncio.wait_for(place.news.wait(), max(0.0, until - self._now()))
         if self._now() >= self._ping_at:
@@ -242,16 +254,9 @@ class _Stream:
             self._ping_at = self._now() + PING_SECONDS
 
     async def _goes_on(self) -> bool:
-        if self._serving.tail.closing or self._reader.gone or self._refused:
+        if self._serving.tail.closing or self._reader.gone:
             return False
-        if self._now() < self._check_at:
-            return True
-        self._check_at = self._now() + settings.REPRISE["stream_check_after"]
-        answer = _Status()
-        await self._serving.wsgi(_as_json(self._scope, ""), _nothing, answer.send)
-        # Whoever cannot be asked at present has not said no.
-        self._refused = answer.status in {401, 403, 404}
-        return not self._refused
+        return await self._permission.holds()
 
     def _leave(self) -> None:
         if self._place is not None:
@@ -267,20 +272,6 @@ def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:
     project = Project.objects.only("pk").get(domain__name=domain, name=name)
     job_set = JOB_SET.fullmatch(scope["path"])
     return JobSetFeed(project.pk, job_set[1], after)  # type: ignore[index]
-
-
-class _Status:
-    """An answer of which only the status counts."""
-
-    status = 0
-
-    async def send(self, message: Message) -> None:
-        """ASGI's `send`, for the application behind."""
-        self.status = message.get("status", self.status)
-
-
-async def _nothing() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 def _resume_point(scope: Message) -> str:

@@ -5,6 +5,7 @@ answer that is to be held or continued stays here, as a coroutine.
 """
 
 import asyncio
+import contextvars
 import json
 import logging
 import re
@@ -16,15 +17,18 @@ from typing import Any
 from a2wsgi import WSGIMiddleware
 from django.db import close_old_connections
 
+from loglines.context import bind
 from reprise import event_streams
 from reprise.bodies import SpooledBody
 from reprise.listener import WorkListener
-from reprise.streams import Message, Receive, Send, send_log, wants_log
+from reprise.streams import Message, Receive, Send, request_id_in, send_log, wants_log
 from reprise.tail import Tail
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
 from sessions_app.api.parsing import parse_facts
 from sessions_app.api.simulate_parser import BODY_LIMIT_BYTES
+from sessions_app.instruments import HELD
+from sessions_app.services.tokens import token_find
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +109,8 @@ class Front:
             finally:
                 close_old_connections()
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
 
     async def _lease(self, scope: Message, receive: Receive, send: Send) -> None:
         body = await _body(receive)
@@ -117,13 +122,17 @@ class Front:
         call = _held_call(body, answer)
         if call is not None:
             name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
-            await self._hold(name, call, answer, receive, heard)
+            bind(request_id=answer.request_id, executor=name)
+            with HELD.labels("lease").track_inprogress():
+                await self._hold(scope, call, answer, receive, heard)
         await answer.replay(send)
 
     async def _hold(
-        self, name: str, call: LeaseCall, answer: "_Captured", receive: Receive, heard: int
+        self, scope: Message, call: LeaseCall, answer: "_Captured", receive: Receive, heard: int
     ) -> None:
         """Wait for work or a stop, as long as the agent is there and wants to wait."""
+        name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
+        secret = _bearer(scope)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + call.wait_s
         gone = asyncio.ensure_future(receive())
@@ -136,6 +145,8 @@ class Front:
                 if gone.done() or (quiet and not passed_over):
                     return  # the agent's next call looks anyway
                 heard = self._listener.heard
+                if not await self._in_thread(token_find, secret):
+                    return  # withdrawn meanwhile: the agent's next call is told so
                 found, passed_over = await self._in_thread(look_again, name, call)
                 if found.leases or found.stops:
                     answer.replace(found.model_dump_json().encode())
@@ -150,6 +161,12 @@ def _limit(scope: Message) -> int:
         return MAX_BODY
     told = dict(scope["headers"]).get(b"content-length", b"0")
     return BODY_LIMIT_BYTES if told.isdigit() and int(told) <= BODY_LIMIT_BYTES else MAX_BODY
+
+
+def _bearer(scope: Message) -> str:
+    """The token of a request that the application has let pass."""
+    sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+    return str(sent.partition(" ")[2].strip())
 
 
 def _lease(scope: Message) -> bool:
@@ -210,6 +227,11 @@ class _Captured:
     @property
     def status(self) -> int:
         return int(self._start["status"])
+
+    @property
+    def request_id(self) -> str:
+        """The id that the call has got."""
+        return request_id_in(self._start["headers"])
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":

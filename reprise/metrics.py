@@ -1,10 +1,10 @@
-"""`/metrics`: what operators watch. From the database, so that all web processes say the same.
+"""`/metrics`: what operators watch. Most is from the database: all web processes say the same of
+it. Beside it stands what the process that is asked has counted by itself, with its family.
 
 Counters of retries are counts of events: those up to a mark were counted by a periodic task and
 stay when the events are pruned, those after it are counted at each scrape.
 """
 
-import hmac
 import json
 from collections.abc import Iterator
 
@@ -19,7 +19,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from reprise import health
+from reprise.metrics_fleet import fleet
+from reprise.metrics_port import passes
 from reprise.models import EventCursor, ParkedState, ParkedTask, PeriodicRun
+from reprise.shared_metrics import counted
 from sessions_app.api.authentication import actor_of
 from sessions_app.services.tokens import token_find
 
@@ -141,6 +144,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return refused
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Database())
+    registry.register(counted())
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return HttpResponse(encode(registry), content_type=content_type)
 
@@ -151,7 +155,7 @@ def _refused(request: HttpRequest) -> HttpResponse | None:
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         return _refusal(401, "send a token: Authorization: Bearer <token>")
-    if own and hmac.compare_digest(secret.strip().encode(), own.encode()):
+    if own and passes(request.headers["Authorization"], own):
         return None
     token = token_find(secret.strip())
     if token is None:
@@ -207,7 +211,7 @@ class _Database(Collector):
         if not parts["database"].alive:
             return
         try:
-            yield from [*_counters(), *_gauges(), *_webhooks(), *_parked(), *_periodic()]
+            yield from [*_counters(), *_gauges(), *_webhooks(), *_parked(), *_periodic(), *fleet()]
         except DatabaseError:
             return  # it went away meanwhile; the parts above are told all the same
 

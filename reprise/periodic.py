@@ -7,6 +7,9 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
+from sessions_app.audit_context import audited
+
+MIGRATE = "manage.py migrate"
 logger = logging.getLogger(__name__)
 
 SWEEPS = {
@@ -97,11 +100,12 @@ def ensure_periodic_tasks(**_kwargs: Any) -> None:
     )
 
     known = set(PeriodicTask.objects.filter(name__in=SWEEPS).values_list("name", flat=True))
-    for name, (task, seconds, queue) in SWEEPS.items():
-        if name in known:
-            continue
-        every, _ = IntervalSchedule.objects.get_or_create(
-            every=seconds, period=IntervalSchedule.SECONDS
-        )
-        # Beat lets its messages expire after one interval: nothing piles up while workers are down.
-        PeriodicTask.objects.create(name=name, task=task, interval=every, queue=queue)
+    missing = {name: sweep for name, sweep in SWEEPS.items() if name not in known}
+    with audited(by=MIGRATE):
+        for name, (task, seconds, queue) in missing.items():
+            every, _ = IntervalSchedule.objects.get_or_create(
+                every=seconds, period=IntervalSchedule.SECONDS
+            )
+            # Beat lets its messages expire after one interval: nothing piles up while workers are
+            # down.
+            PeriodicTask.objects.create(name=name, task=task, interval=every, queue=queue)

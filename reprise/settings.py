@@ -13,12 +13,18 @@
 | `REPRISE_CSRF_TRUSTED_ORIGINS` | other origins whose forms are accepted, comma separated |
 | `REPRISE_DATABASE_POOL` | connections to PostgreSQL that one process opens at most; 16 |
 | `REPRISE_METRICS_TOKEN` | reads `/metrics`, beside the tokens of cluster admins |
+| `REPRISE_METRICS_PORT` | where a worker answers `/metrics`; nowhere when it is absent |
+| `REPRISE_METRICS_DIR` | where processes of one family count; a new directory when absent |
+| `REPRISE_LOG_FORMAT` | `json` or `console`; JSON in production when it is absent |
+| `REPRISE_LOG_LEVEL` | the least level that is logged; WARNING when it is absent |
 | `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
 | `REPRISE_POD_FIELDS_ALLOWED` | fields of a `pod_spec` that are not to be refused, by commas |
 | `REPRISE_POD_FIELDS_REFUSED` | fields of a `pod_spec` to refuse beside the usual ones, by commas |
 | `REPRISE_WEBHOOK_ALLOWED_NETWORKS` | networks that webhooks may reach though they are not public |
 | `REPRISE_WEBHOOK_ALLOWED_HOSTS` | names that webhooks may reach wherever they lead |
 | `REPRISE_WEBHOOK_ALLOW_HTTP` | `1`: webhooks may go to `http://`, too |
+| `REPRISE_GRAPHQL_INTROSPECTION` | `0`: nobody can ask `/graphql/` what its schema is |
+| `REPRISE_GRAPHIQL` | `0`: no page to try queries with at `/graphql/` |
 | `REPRISE_LEASE_TTL` ... | each number of `REPRISE` below, by its name in capitals |
 """
 
@@ -28,6 +34,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from loglines import lines
 from podspec.specification import refused_paths
 from reprise.production import problems
 from sessions_app.webhook_guard import Guard
@@ -35,9 +42,9 @@ from sessions_app.webhook_guard import Guard
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
-def flag(name: str) -> bool:
+def flag(name: str, default: str = "") -> bool:
     """Whether a variable says yes."""
-    return os.environ.get(name, "").lower() in {"1", "true", "yes", "on"}
+    return os.environ.get(name, default).lower() in {"1", "true", "yes", "on"}
 
 
 def listed(name: str, default: str = "") -> list[str]:
@@ -80,13 +87,15 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "reprise.request_log.RequestLog",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "reprise.hosts.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "sessions_app.doors.DoorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
@@ -179,10 +188,12 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["sessions_app.api.authentication.TokenAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.authentication.IsActor"],
     "DEFAULT_PARSER_CLASSES": ["sessions_app.api.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["sessions_app.api.rendering.FastJSONRenderer"],
     "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.throttling.TokenThrottle"],
     "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.RepriseSchema",
     "EXCEPTION_HANDLER": "sessions_app.api.problems.exception_handler",
+    # What OPTIONS would tell is in the OpenAPI document: it is a 405.
+    "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": None,
     "UNICODE_JSON": True,
     # What an answer is made of is said by `Accept` alone.
@@ -210,18 +221,20 @@ SPECTACULAR_SETTINGS = {
 CELERY_BROKER_URL = os.environ.get("BROKER_URL", "memory://localhost//")
 CELERY_BEAT_SCHEDULER = "reprise.beat:LockedScheduler"
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("REPRISE_LOG_LEVEL", "WARNING")},
-    # A 4xx is the caller's business and is in the access log of the server in front.
-    "loggers": {"django.request": {"level": "ERROR"}},
-}
+try:
+    LOG_FORMAT = lines.wanted_format(os.environ)
+except ValueError as error:
+    raise SystemExit(str(error)) from None
+LOGGING_CONFIG = "loglines.lines.configure"
+# A 4xx is the caller's business, and a line of `reprise.requests`.
+LOGGING = lines.configuration(
+    LOG_FORMAT, os.environ.get("REPRISE_LOG_LEVEL", "WARNING"), **{"django.request": "ERROR"}
+)
 
 REPRISE_METRICS_TOKEN = os.environ.get("REPRISE_METRICS_TOKEN", "")
 REPRISE_DEFAULT_PROJECT = os.environ.get("REPRISE_DEFAULT_PROJECT")
+REPRISE_GRAPHQL_INTROSPECTION = flag("REPRISE_GRAPHQL_INTROSPECTION", "1")
+REPRISE_GRAPHIQL = flag("REPRISE_GRAPHIQL", "1")
 # Seconds, numbers and bytes.
 REPRISE: dict[str, float] = {
     "lease_ttl": 300.0,

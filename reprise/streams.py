@@ -6,11 +6,16 @@ slices, so that a reader, however slow, holds no thread and no database connecti
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
+from django.conf import settings
+
+from loglines.context import bind
+from reprise.request_log import HEADER, METHOD, UNCOUNTED
+from sessions_app.instruments import HELD
 from sessions_app.services.logs import log_more
 
 Message = MutableMapping[str, Any]
@@ -62,6 +67,45 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
+class Permission:
+    """Whether somebody may read on: the view is asked again every `stream_check_after` seconds."""
+
+    def __init__(self, wsgi: Any, scope: Message):
+        self._wsgi = wsgi
+        self._scope = {**scope, UNCOUNTED: True}
+        self._now = asyncio.get_running_loop().time
+        self._refused = False
+        self.check_at = self._next()
+
+    def _next(self) -> float:
+        return self._now() + float(settings.REPRISE["stream_check_after"])
+
+    async def holds(self) -> bool:
+        """Whether they may, as far as is known."""
+        if self._refused or self._now() < self.check_at:
+            return not self._refused
+        self.check_at = self._next()
+        answer = _Status()
+        await self._wsgi(self._scope, _nothing, answer.send)
+        # Whoever cannot be asked at present has not said no.
+        self._refused = answer.status in {401, 403, 404}
+        return not self._refused
+
+
+class _Status:
+    """An answer of which only the status counts."""
+
+    status = 0
+
+    async def send(self, message: Message) -> None:
+        """ASGI's `send`, for the application behind."""
+        self.status = message.get("status", self.status)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
 def wants_log(scope: Message) -> bool:
     """Whether a request is for a session's log."""
     return LOGS.fullmatch(scope["path"]) is not None
@@ -80,16 +124,30 @@ def query_of(scope: Message) -> dict[str, str]:
 async def send_log(
     scope: Message, receive: Receive, send: Send, wsgi: Any, in_thread: InThread, closing: Any
 ) -> None:
-    """The log from where it is wanted; followed, also what is written until the session's end."""
+    """The log from where it is wanted; followed, also what is written until the session's end, or
+    until its reader may not read any more."""
     opened = Opened(send, as_is)
-    await wsgi({**scope, "method": "HEAD"}, receive, opened.send)
-    if not opened.continues:
-        return
+    head = {**scope, "method": "HEAD", METHOD: scope["method"]}
+    await wsgi(head, receive, opened.send)
+    if opened.continues:
+        bind(request_id=request_id_in(opened.headers.items()))
+        permission = Permission(wsgi, {**head, "query_string": b""})
+        with HELD.labels("log").track_inprogress():
+            await _go_on(scope, Reader(receive, send), opened, permission, in_thread, closing)
+
+
+async def _go_on(
+    scope: Message,
+    reader: Reader,
+    opened: "Opened",
+    permission: Permission,
+    in_thread: InThread,
+    closing: Any,
+) -> None:
     session_id = UUID(LOGS.fullmatch(scope["path"])[1])  # type: ignore[index]
-    reader = Reader(receive, send)
     offset = int(opened.headers.get(b"x-reprise-log-offset", b"0"))
     final = not _follows(scope)
-    while not closing() and not reader.gone:
+    while not closing() and not reader.gone and await permission.holds():
         data, ended = await in_thread(log_more, session_id, offset)
         offset += len(data)
         if data:
@@ -106,6 +164,12 @@ async def send_log(
 def as_is(headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[Any, bytes]:
     """An answer that is passed on unchanged."""
     return headers, body
+
+
+def request_id_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The id that a call has got, in the headers of its answer."""
+    wanted = HEADER.lower().encode()
+    return next((value.decode() for name, value in headers if name.lower() == wanted), "")
 
 
 class Opened:

@@ -9,7 +9,6 @@ worker does not end either when it is asked to.
 import faulthandler
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -128,13 +127,21 @@ class _BrokerProbe:
 
 def _give_up(reason: str) -> None:
     logger.critical(
-        "the worker hangs: %s. It ends, to be started anew; its tasks go to other workers. Where "
-        "its threads stand:",
+        "the worker hangs: %s. It ends, to be started anew; its tasks go to other workers.",
         reason,
+        extra={"threads": _stacks()},
     )
-    faulthandler.dump_traceback(sys.__stderr__ or 2)
     # Nothing that could wait for the hanging thread. The pool's processes end with this one.
     os._exit(EXIT_CODE)
+
+
+def _stacks() -> str:
+    """Where all threads stand."""
+    # A file in memory: a disk may be what they wait for.
+    with os.fdopen(os.memfd_create("stacks"), "w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return file.read()
 
 
 _watchdogs: list[Watchdog] = []

@@ -4,6 +4,8 @@ import re
 from decimal import Decimal
 
 _PART = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
+PATTERN = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+"""Of durations as text, for documents."""
 _SECONDS = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
@@ -14,7 +16,7 @@ _SECONDS = {
     "m": Decimal(60),
     "h": Decimal(3600),
 }
-_LONGEST = 64
+LONGEST = 64
 _LARGEST = Decimal(2**63 - 1) * _SECONDS["ns"]
 
 
@@ -27,7 +29,7 @@ def parse_duration(text: str) -> float:
     if text == "0":
         return 0.0
     seconds, position = Decimal(0), 0
-    while 0 <= position < len(text) <= _LONGEST and (part := _PART.match(text, position)):
+    while 0 <= position < len(text) <= LONGEST and (part := _PART.match(text, position)):
         seconds += Decimal(part["number"]) * _SECONDS[part["unit"]]
         position = part.end()
     if not text or position < len(text):

@@ -136,7 +136,9 @@ Causes = Annotated[
     BeforeValidator(_causes),
     PlainSerializer(lambda causes: sorted(cause.value for cause in causes), list[str]),
 ]
-ExitCodes = Annotated[tuple[int, ...], BeforeValidator(_exit_codes)]
+ExitCodes = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MAX_EXIT_CODE)], ...], BeforeValidator(_exit_codes)
+]
 
 
 class _Value(BaseModel):

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from retry import quantity
 from retry.causes import NEVER_CAUSES, RetryCause
-from retry.durations import parse_duration
+from retry.durations import LONGEST, PATTERN, parse_duration
 from retry.patterns import MAX_PATTERN, pattern
 from retry.policy import MAX_EXIT_CODE, positive, whole_number
 
@@ -162,8 +162,9 @@ RetryLimit = Annotated[
 ExitCode = Annotated[
     int, Field(ge=1, le=MAX_EXIT_CODE), BeforeValidator(whole_number(1, MAX_EXIT_CODE))
 ]
-Duration = Annotated[str, BeforeValidator(_duration)]
-PositiveDuration = Annotated[str, BeforeValidator(_longer_than_nothing)]
+_WRITTEN = Field(max_length=LONGEST, json_schema_extra={"pattern": PATTERN})
+Duration = Annotated[str, _WRITTEN, BeforeValidator(_duration)]
+PositiveDuration = Annotated[str, _WRITTEN, BeforeValidator(_longer_than_nothing)]
 GrowthFactor = Annotated[float, Field(gt=1), BeforeValidator(_growth_factor)]
 Amount = Annotated[str | int | float, BeforeValidator(_amount)]
 Cause = Annotated[RetryCause, BeforeValidator(_cause)]

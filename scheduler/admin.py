@@ -18,7 +18,6 @@ from scheduler.services.registry import LONGEST, executor_create, executor_delet
 from scheduler.services.silence import health_of
 from sessions_app.admin.base import (
     ReadOnlyAdmin,
-    RecordAdmin,
     column,
     operator,
     past,
@@ -26,7 +25,7 @@ from sessions_app.admin.base import (
     short,
 )
 from sessions_app.admin.cordons import CordonForm
-from sessions_app.admin.tokens import show_once
+from sessions_app.admin.tokens import ShowsToken
 from sessions_app.api.requests import MAX_REASON
 from sessions_app.models.sessions import SessionType
 from sessions_app.states import Phase
@@ -61,7 +60,7 @@ class ExecutorForm(CordonForm):
 
 
 @admin.register(Executor)
-class ExecutorAdmin(RecordAdmin):
+class ExecutorAdmin(ShowsToken):
     """Who runs sessions, when it was heard last, and what it holds."""
 
     form = ExecutorForm
@@ -108,7 +107,7 @@ class ExecutorAdmin(RecordAdmin):
         """A new executor gets a token, shown once."""
         projects, by = form.cleaned_data["projects"], operator(request)
         if record.pk is None:
-            show_once(request, executor_create(record, projects=projects, by=by))
+            self.show_once(request, executor_create(record, projects=projects, by=by))
             return
         changed = set(form.changed_data)
         served = projects if "projects" in changed else None

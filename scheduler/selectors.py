@@ -1,6 +1,6 @@
 """Reads of executors and of what they hold; the first argument is who asks."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db.models import Count, F, Func, IntegerField, OuterRef, Prefetch, QuerySet, Subquery
@@ -11,6 +11,7 @@ from scheduler.models import Executor, Lease
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput, NotFound
 from sessions_app.models import Project
+from sessions_app.page_selectors import first_of_each
 
 _HELD = Lease.objects.filter(executor=OuterRef("pk")).order_by().values("executor")
 _COUNTS = {
@@ -20,6 +21,7 @@ _COUNTS = {
 _PROJECTS = Prefetch(
     "projects", Project.objects.select_related("domain").order_by("domain__name", "name")
 )
+_LEASED = ("session__project__domain", "session__queue")
 
 
 def executors_listed(actor: Actor, action: Action = Action.EXECUTOR_READ) -> QuerySet[Any]:
@@ -42,7 +44,36 @@ def executor_get(actor: Actor, name: str, action: Action = Action.EXECUTOR_READ)
 def executor_leases(executor: Executor) -> QuerySet[Lease]:
     """What an executor holds, with the sessions; the oldest lease has the lowest token."""
     leases = Lease.objects.filter(executor=executor)
-    return leases.select_related("session__project__domain", "session__queue")
+    return leases.select_related(*_LEASED)
+
+
+def executors_leases(
+    actor: Actor, executors: Sequence[Executor], behind: int | None, limit: int
+) -> list[list[Lease]]:
+    """What each executor holds behind a fencing token, as `executor_leases` gives it."""
+    authorize(actor, Action.EXECUTOR_READ)
+    rows = Lease.objects.filter(executor=OuterRef("pk")).select_related(*_LEASED)
+    if behind is not None:
+        rows = rows.filter(fencing_token__gt=behind)
+    parents = Executor.objects.filter(pk__in=[each.pk for each in executors])
+    found = first_of_each(parents, rows.order_by("fencing_token"), limit)
+    return [found.get(each.pk, []) for each in executors]
+
+
+def executors_nodes(
+    actor: Actor, executors: Sequence[Executor], behind: str, limit: int
+) -> list[list[dict[str, Any]]]:
+    """The nodes of each executor behind a name, by name."""
+    authorize(actor, Action.EXECUTOR_READ)
+    keys = [each.pk for each in executors]
+    told = dict(Executor.objects.filter(pk__in=keys).values_list("pk", "nodes"))
+    return [
+        sorted(
+            (node for node in told.get(key, []) if node.get("name", "") > behind),
+            key=lambda node: str(node["name"]),
+        )[:limit]
+        for key in keys
+    ]
 
 
 def projects_named(addresses: Collection[str]) -> list[Project]:

@@ -3,9 +3,11 @@
 What one may not see does not exist (`NotFound`); what one may see but not do is `NotPermitted`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
@@ -34,6 +36,7 @@ class Action(StrEnum):
     """Everything that somebody can ask for."""
 
     WHOAMI = "whoami"
+    DOCUMENTATION = "documentation"
     OVERVIEW_READ = "overview.read"
     SESSION_LIST = "session.list"
     SESSION_READ = "session.read"
@@ -81,6 +84,7 @@ class Action(StrEnum):
     EXECUTOR_READ = "executor.read"
     EXECUTOR_WRITE = "executor.write"
     EXECUTOR_WIRE = "executor.wire"
+    AUDIT_READ = "audit.read"
     ADMIN_USE = "admin.use"
 
 
@@ -97,6 +101,8 @@ class Rule:
 
 RULES = {
     Action.WHOAMI: Rule(Scope.SELF, write=False),
+    # The OpenAPI document and its pages; people who are signed in may look, too.
+    Action.DOCUMENTATION: Rule(Scope.SELF, write=False),
     # Of the projects that the actor may see; a cluster admin is shown the executors, too.
     Action.OVERVIEW_READ: Rule(Scope.SELF, write=False),
     Action.SESSION_LIST: Rule(Scope.SELF, write=False),
@@ -152,6 +158,9 @@ RULES = {
     Action.EXECUTOR_READ: Rule(Scope.CLUSTER, write=False),
     Action.EXECUTOR_WRITE: Rule(Scope.CLUSTER),
     Action.EXECUTOR_WIRE: Rule(Scope.EXECUTOR),
+    # Whoever configures a scope sees who else does. Members see who did what to their sessions in
+    # the events of these.
+    Action.AUDIT_READ: Rule(Scope.ANYWHERE, write=False),
     Action.ADMIN_USE: Rule(Scope.CLUSTER),
 }
 
@@ -163,8 +172,20 @@ _ANYWHERE = {
 """Who configures what belongs to which scope, where the rule names no role of its own."""
 
 
+class Held(NamedTuple):
+    """A role in one project, whose domain is `within`, or in every project of a domain."""
+
+    role: str
+    project_id: int | None
+    domain_id: int | None
+    within: int | None
+
+
 class Actor:
-    """A user or an executor, narrowed by the token that they came with."""
+    """A user or an executor, narrowed by the token that they came with.
+
+    Who has just read the `memberships` of the user gives them along.
+    """
 
     def __init__(
         self,
@@ -174,12 +195,17 @@ class Actor:
         only_project_id: int | None = None,
         read_only: bool = False,
         token_name: str = "",
+        token_prefix: str = "",
+        memberships: Sequence[Held] | None = None,
     ):
+        if memberships is not None:
+            self._memberships = memberships
         self.user = user
         self.executor_name = executor_name
         self.only_project_id = only_project_id
         self.read_only = read_only
         self.token_name = token_name
+        self.token_prefix = token_prefix
         self.is_authenticated = True
 
     @property
@@ -188,15 +214,27 @@ class Actor:
         return self.user.username if self.user else f"executor:{self.executor_name}"
 
     @property
+    def is_superuser(self) -> bool:
+        """A superuser, whose token may be narrowed to one project."""
+        return bool(self.user and self.user.is_superuser)
+
+    @property
     def is_cluster_admin(self) -> bool:
         """A superuser whose token is not narrowed to one project."""
         return bool(self.user and self.user.is_superuser and self.only_project_id is None)
 
     @cached_property
-    def _memberships(self) -> list[Membership]:
+    def _memberships(self) -> Sequence[Held]:
         if self.user is None:
             return []
-        return list(Membership.objects.filter(user=self.user).select_related("project"))
+        held = Membership.objects.filter(user=self.user)
+        columns = ("role", "project_id", "domain_id", "project__domain_id")
+        return [Held(*row) for row in held.values_list(*columns)]
+
+    def reach(self) -> tuple[list[int], list[int]]:
+        """The projects, and the domains with all their projects, in which the user has a role."""
+        projects = [m.project_id for m in self._memberships if m.project_id is not None]
+        return projects, [m.domain_id for m in self._memberships if m.domain_id is not None]
 
     def rank_in_project(self, project: Project) -> int:
         """How much this actor may do in a project; 0: not even see it."""
@@ -220,7 +258,7 @@ class Actor:
         if self.user is None or self.only_project_id is not None:
             return 0
         ranks = [RANK[Role(m.role)] for m in self._memberships if m.domain_id == domain.pk]
-        seen = any(m.project and m.project.domain_id == domain.pk for m in self._memberships)
+        seen = any(m.within == domain.pk for m in self._memberships)
         return max([*ranks, RANK[Role.VIEWER] if seen else 0])
 
     def projects(self, *, least: Role = Role.VIEWER) -> QuerySet[Project]:
@@ -256,7 +294,8 @@ def authorize(
     if rule.scope is Scope.ANYWHERE:
         level = Scope.DOMAIN if domain else Scope.CLUSTER
         level = Scope.PROJECT if project else level
-        rule = replace(rule, scope=level) if rule.role else _ANYWHERE[level]
+        usual = _ANYWHERE[level] if rule.role is None else replace(rule, scope=level)
+        rule = replace(usual, write=rule.write)
     if rule.scope is Scope.EXECUTOR:
         _require_executor(actor, executor_name)
         return

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from sessions_app.bulk import array
 from sessions_app.cursors import Cursor
 
 
@@ -59,20 +60,44 @@ def logged(row: tuple[Any, ...]) -> LoggedEvent:
 
 
 # job_set <> '' is what its index says, too.
-_JOB_SET = f"""
-    SELECT {COLUMNS} FROM sessions_app_sessionevent e {ADDRESS}
-    WHERE e.project_id = %s AND e.job_set = %s AND e.job_set <> ''
-        AND (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s)
-        AND (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
-    ORDER BY e.epoch, e.xid, e.id LIMIT %s
+_OF_JOB_SETS = f"""
+    SELECT {COLUMNS}, k.place
+    FROM unnest(%(projects)s::bigint[], %(names)s::text[])
+        WITH ORDINALITY AS k(project_id, job_set, place)
+    CROSS JOIN LATERAL (
+        SELECT * FROM sessions_app_sessionevent l
+        WHERE l.project_id = k.project_id AND l.job_set = k.job_set AND l.job_set <> ''
+            AND (l.epoch, l.xid, l.id) > (%(epoch)s, %(xid)s::xid8, %(id)s)
+            AND (l.epoch, l.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+        ORDER BY l.epoch, l.xid, l.id LIMIT %(limit)s) e {ADDRESS}
+    ORDER BY k.place, e.epoch, e.xid, e.id
 """  # noqa: S608  # constants
 
 
 def job_set_events(project_id: int, name: str, after: Cursor, limit: int) -> list[LoggedEvent]:
     """The next events of a job set, in order; nothing can come between them any more."""
+    (found,) = job_sets_events([(project_id, name)], after, limit)
+    return found
+
+
+def job_sets_events(
+    wanted: Sequence[tuple[int, str]], after: Cursor, limit: int
+) -> list[list[LoggedEvent]]:
+    """As `job_set_events`, of each job set (project, name), in one statement."""
+    place: dict[str, Any] = {
+        "projects": array(project for project, _ in wanted),
+        "names": array(name for _, name in wanted),
+        "epoch": after.epoch,
+        "xid": str(after.xid),
+        "id": after.id,
+        "limit": limit,
+    }
+    found: list[list[LoggedEvent]] = [[] for _ in wanted]
     with connection.cursor() as cursor:
-        cursor.execute(_JOB_SET, [project_id, name, after.epoch, str(after.xid), after.id, limit])
-        return [logged(row) for row in cursor.fetchall()]
+        cursor.execute(_OF_JOB_SETS, place)
+        for *row, position in cursor.fetchall():
+            found[position - 1].append(logged(tuple(row)))
+    return found
 
 
 def job_set_exists(project_id: int, name: str) -> bool:
@@ -96,8 +121,20 @@ class JobSet(NamedTuple):
     last_event_at: datetime
 
 
+_TOLD = """
+    SELECT n.project_id, d.name || '/' || p.name, n.job_set, first.time, last.time FROM wanted n
+    JOIN sessions_app_project p ON p.id = n.project_id
+    JOIN sessions_app_domain d ON d.id = p.domain_id
+    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
+        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
+        ORDER BY epoch, xid, id LIMIT 1) AS first
+    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
+        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
+        ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1) AS last
+    ORDER BY 1, 3
+"""
 # From each name the index leads to the next one, whatever the number of events between them.
-_JOB_SETS = """
+_JOB_SETS = f"""
     WITH wanted AS (
         SELECT f.project_id, f.job_set FROM unnest(%(projects)s::bigint[]) AS w(id)
         CROSS JOIN LATERAL (
@@ -115,17 +152,8 @@ _JOB_SETS = """
                     ORDER BY job_set LIMIT 1) AS following)
             SELECT project_id, job_set FROM names LIMIT %(limit)s) AS f
         ORDER BY 1, 2 LIMIT %(limit)s)
-    SELECT n.project_id, d.name || '/' || p.name, n.job_set, first.time, last.time FROM wanted n
-    JOIN sessions_app_project p ON p.id = n.project_id
-    JOIN sessions_app_domain d ON d.id = p.domain_id
-    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
-        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
-        ORDER BY epoch, xid, id LIMIT 1) AS first
-    CROSS JOIN LATERAL (SELECT time FROM sessions_app_sessionevent
-        WHERE project_id = n.project_id AND job_set = n.job_set AND job_set <> ''
-        ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1) AS last
-    ORDER BY 1, 3
-"""
+    {_TOLD}
+"""  # noqa: S608  # a constant
 
 
 def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> list[JobSet]:
@@ -140,3 +168,17 @@ def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> lis
     with connection.cursor() as cursor:
         cursor.execute(_JOB_SETS, wanted)
         return [JobSet._make(row) for row in cursor.fetchall()]
+
+
+_JOB_SET = f"""
+    WITH wanted AS (SELECT %s::bigint AS project_id, %s::text AS job_set)
+    {_TOLD}
+"""  # a constant
+
+
+def job_set_get(project_id: int, name: str) -> JobSet | None:
+    """One job set; None if the log does not tell of it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JOB_SET, [project_id, name])
+        row = cursor.fetchone()
+    return None if row is None else JobSet._make(row)

@@ -2,7 +2,9 @@
 
 Inert unless the environment says otherwise: `REPRISE_FAILPOINT` names the place that kills,
 `REPRISE_FAILPOINT_ONCE` a file that is made before dying and keeps it from happening again,
-`REPRISE_FAILPOINT_LOG` a file to which each place reached is appended.
+`REPRISE_FAILPOINT_FILE` a file that is looked at in each place: the name in it is the one that
+kills, and it is removed before dying; `REPRISE_FAILPOINT_LOG` a file to which each place reached is
+appended.
 """
 
 import os
@@ -47,25 +49,32 @@ NAMES = frozenset(
 _TARGET = os.environ.get("REPRISE_FAILPOINT")
 _LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
 _ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
+_FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
 
 
 def reach(name: str) -> None:
     """Die here if this is the chosen failpoint."""
-    if _TARGET is None and _LOG is None:
+    if _TARGET is None and _LOG is None and _FILE is None:
         return
     if name not in NAMES:
         raise AssertionError(f"unknown failpoint {name}")
     if _LOG is not None:
         with Path(_LOG).open("a") as log:
             log.write(name + "\n")
-    if name != _TARGET:
-        return
-    if _ONCE is not None:
-        try:
+    if _dies(name):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _dies(name: str) -> bool:
+    try:
+        if _FILE is not None and Path(_FILE).read_text() == name:
+            Path(_FILE).unlink()
+            return True
+        if name == _TARGET and _ONCE is not None:
             Path(_ONCE).touch(exist_ok=False)
-        except FileExistsError:
-            return
-    os.kill(os.getpid(), signal.SIGKILL)
+    except (FileNotFoundError, FileExistsError):
+        return False
+    return name == _TARGET
 
 
 @contextmanager

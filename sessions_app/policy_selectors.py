@@ -11,9 +11,17 @@ from django.db.models import F, Q, QuerySet
 
 from retry.rules import PolicyDocument
 from retry.shadows import shadowed
-from sessions_app.authorization import Actor, require_user
+from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.errors import NotFound
-from sessions_app.models import Membership, Queue, RetryPolicy, RetryPolicyRevision, RetrySettings
+from sessions_app.models import (
+    FailureCategory,
+    Membership,
+    Project,
+    Queue,
+    RetryPolicy,
+    RetryPolicyRevision,
+    RetrySettings,
+)
 
 
 def policies_visible(actor: Actor) -> QuerySet[RetryPolicy]:
@@ -99,6 +107,24 @@ def queues_visible(actor: Actor) -> QuerySet[Queue]:
     if actor.is_cluster_admin:
         return queues
     return queues.filter(project__in=actor.projects().values("pk"))
+
+
+def queue_get(project: Project, name: str) -> Queue:
+    """A queue of a project that the actor may see, with what it holds; raises `NotFound`."""
+    found = Queue.objects.select_related("usage").filter(project=project, name=name).first()
+    if found is None:
+        raise NotFound(f"no queue {project.address}/{name}")
+    found.project = project
+    return found
+
+
+def category_get(actor: Actor, name: str) -> FailureCategory:
+    """A failure category by its name; raises `NotFound`."""
+    authorize(actor, Action.CATEGORY_READ)
+    found = FailureCategory.objects.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"no failure category {name}")
+    return found
 
 
 def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:

@@ -2,11 +2,18 @@
 
 from typing import Any
 
-from django.db.models import Q
-
 from retry.merge import Layer, MergedBounds, merge_bounds
 from retry.policy import Bounds, InlinePolicy
+from sessions_app.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, RetryDefaults
+
+_READ = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_retrydefaults r
+    WHERE r.domain_id IS NULL AND r.project_id IS NULL OR r.domain_id = %s OR r.project_id = %s
+    """,
+    (Part(RetryDefaults, "r"),),
+)
 
 
 def policy_layers(
@@ -26,13 +33,8 @@ def bound_layers(project: Project | None, domain: Domain | None = None) -> Merge
 
 
 def _rows(project: Project | None, domain: Domain | None) -> list[tuple[Layer, RetryDefaults]]:
-    wanted = Q(domain=None, project=None)
     domain_id: Any = project.domain_id if project else domain and domain.pk
-    if domain_id is not None:
-        wanted |= Q(domain_id=domain_id)
-    if project is not None:
-        wanted |= Q(project=project)
-    rows = [(_layer(row), row) for row in RetryDefaults.objects.filter(wanted)]
+    rows = [(_layer(row), row) for row in _READ.read([domain_id, project and project.pk])]
     order = list(Layer)
     return sorted(rows, key=lambda pair: order.index(pair[0]))
 

@@ -1,7 +1,8 @@
 """Reads that every door shares; the first argument is who asks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -12,26 +13,37 @@ from sessions_app.archive import archived_chain, archived_session
 from sessions_app.authorization import RULES, Action, Actor, authorize, require_user
 from sessions_app.errors import Conflict, DomainError, InvalidInput, NotFound
 from sessions_app.event_log import job_set_exists
+from sessions_app.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
+from sessions_app.session_pages import (
+    Place,
+    SessionsWanted,
+    Where,
+    sessions_left,
+    sessions_page,
+    visible_only,
+)
+from sessions_app.session_rows import attempt_rows, session_row
 
-COUNTED = 10_000
+RETRY_EVENTS = "session.retry_"
 Thing = TypeVar("Thing")
+
+
 _RELATED = ("project__domain", "queue", "owner", "decision")
 # Most of a decision's bytes, which no list shows.
 _EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
 
 
 def sessions_visible(actor: Actor) -> QuerySet[Session]:
-    """The sessions of the projects that the actor may see, with what is shown of them."""
-    return _visible(actor).select_related(*_RELATED).defer(*_EXPLANATION)
+    """The sessions of the projects that the actor may see, with what is shown of them.
 
-
-def _visible(actor: Actor) -> QuerySet[Session]:
+    To be found by their keys: a list by filters is a `sessions_page`.
+    """
     require_user(actor)
+    found = Session.objects.select_related(*_RELATED).defer(*_EXPLANATION)
     if actor.is_cluster_admin:
-        return Session.objects.all()
-    projects = list(actor.projects().values_list("pk", flat=True))
-    return Session.objects.filter(project__in=projects)
+        return found
+    return found.filter(project__in=list(actor.projects().values_list("pk", flat=True)))
 
 
 class TipsPage(NamedTuple):
@@ -45,13 +57,13 @@ class TipsPage(NamedTuple):
     next: UUID | None
     """The last of this page, if there are more."""
     remaining: int
-    """How many come after it, counted up to `COUNTED`."""
+    """How many come after it, counted up to a limit."""
 
 
 def tips_page(
     actor: Actor,
     action: Action,
-    wanted: Callable[[QuerySet[Session]], QuerySet[Session]],
+    wanted: SessionsWanted,
     *,
     after: UUID | None,
     limit: int,
@@ -60,9 +72,10 @@ def tips_page(
 
     Newest first, so that attempts which are made meanwhile are not met again.
     """
-    tips = wanted(_visible(actor)).filter(tip=True).order_by("-pk")
-    found = tips if after is None else tips.filter(pk__lt=after)
-    page = list(found.select_related("project")[: limit + 1])
+    tips = replace(wanted, tip=True)
+    if wanted.tip is False:
+        return TipsPage({}, {}, [], None, 0)
+    page = sessions_page(actor, tips, Place(limit + 1, beyond=after))
     more, page = page[limit:], page[:limit]
     refusals = {each.pk: why for each in page if (why := _refusal(actor, action, each))}
     return TipsPage(
@@ -70,7 +83,7 @@ def tips_page(
         refusals,
         [each.pk for each in page],
         page[-1].pk if more else None,
-        tips.filter(pk__lt=page[-1].pk).values("pk")[:COUNTED].count() if more else 0,
+        sessions_left(actor, tips, page[-1].pk) if more else 0,
     )
 
 
@@ -88,8 +101,7 @@ def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_
     Raises `NotFound`, `NotPermitted`; `Conflict` where something is to be done to a session that
     is only in the log.
     """
-    rows = Session.objects.select_related(*_RELATED, "spec", "root")
-    found = rows.filter(pk=session_id).first() or archived_session(session_id)
+    found = session_row(session_id) or archived_session(session_id)
     scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
     session = _allowed(actor, action, found, f"no session {session_id}", scope)
     if session.archived_chain is not None and RULES[action].write:
@@ -112,18 +124,17 @@ def _allowed(
 
 
 def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
-    """The ids of each session's chain, oldest first, by root id."""
-    rows = (
-        Session.objects.filter(root__in={session.root_id for session in sessions})
-        .order_by("root_id", "retry_count")
-        .values_list("root_id", "pk")
-    )
+    """The ids of each session's chain, oldest first, by root id; read where they are not known."""
     chains: dict[UUID, list[UUID]] = defaultdict(list)
-    for root_id, session_id in rows:
-        chains[root_id].append(session_id)
     for session in sessions:
-        if session.archived_chain is not None:
-            chains[session.root_id] = list(session.archived_chain)
+        known = session.chain_ids or session.archived_chain
+        if known:
+            chains[session.root_id] = list(known)
+    unknown = {session.root_id for session in sessions} - chains.keys()
+    if unknown:
+        rows = Session.objects.filter(root__in=unknown).order_by("root_id", "retry_count")
+        for root_id, session_id in rows.values_list("root_id", "pk"):
+            chains[root_id].append(session_id)
     return chains
 
 
@@ -131,17 +142,34 @@ def chain_attempts(session: Session) -> list[Session]:
     """All attempts of a session's chain, oldest first."""
     if session.archived_chain is not None:
         return archived_chain(session.archived_chain)
-    attempts = Session.objects.filter(root=session.root_id).select_related("decision", "project")
-    return list(attempts.defer(*_EXPLANATION).order_by("retry_count"))
+    return attempt_rows(session.pk)
+
+
+def attempts_get(actor: Actor, session_id: UUID, action: Action) -> list[Session]:
+    """The chain of any of its members, oldest first, if the actor may do `action` to it.
+
+    Raises `NotFound`, `NotPermitted`.
+    """
+    attempts = attempt_rows(session_id)
+    if not attempts:
+        return chain_attempts(session_get(actor, session_id, action))
+    scope = {"project": attempts[0].project, "owner_id": attempts[0].owner_id}
+    return _allowed(actor, action, attempts, f"no session {session_id}", scope)
 
 
 def session_events(session: Session) -> QuerySet[SessionEvent]:
     """The log of one session, in order; without the retry events that its policy switched off."""
-    events = SessionEvent.objects.filter(session_id=session.pk).select_related("project__domain")
-    if session.retry_policy.get("emit_retry_events") is False:
-        events = events.exclude(type__startswith="session.retry_")
+    events = SessionEvent.objects.filter(session_id=session.pk)
+    quiet = session.retry_policy.get("emit_retry_events") is False
+    return events_shown(events, retries=not quiet)
+
+
+def events_shown(events: QuerySet[SessionEvent], *, retries: bool) -> QuerySet[SessionEvent]:
+    """Events with what is shown of them, in the order of each session."""
+    if not retries:
+        events = events.exclude(type__startswith=RETRY_EVENTS)
     # The order of ids, too: who writes an event of a session holds the session's lock.
-    return events.order_by("seq")
+    return events.select_related("project__domain").order_by("seq")
 
 
 def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
@@ -183,41 +211,50 @@ def decision_get(session: Session) -> RetryDecision:
     return decision
 
 
+_PROJECT = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_project p JOIN sessions_app_domain d ON d.id = p.domain_id
+    WHERE """,
+    (Part(Project, "p"), Part(Domain, "d", "domain")),
+)
+_QUEUE = JoinedRows(
+    "SELECT {columns} FROM sessions_app_queue q WHERE q.project_id = %s AND ", (Part(Queue, "q"),)
+)
+
+
 def project_resolve(actor: Actor, address: str | None, action: Action) -> Project:
     """The project of a request: named, the token's, or the default one.
 
     Raises `InvalidInput` naming `project` if there is none or it does not exist for the actor.
     """
     require_user(actor)
-    visible = actor.projects().select_related("domain")
-    if address is None and actor.only_project_id is not None:
-        project = visible.first()
-    else:
+    visible = Where()
+    if address is not None or actor.only_project_id is None:
         wanted = settings.REPRISE_DEFAULT_PROJECT if address is None else address
         if wanted is None:
             raise InvalidInput({"project": ["is required: 'domain/name'"]})
-        domain, slash, name = wanted.partition("/")
-        if not slash:
+        if "/" not in wanted:
             raise InvalidInput({"project": ["must be written 'domain/name'"]})
-        project = visible.filter(domain__name=domain, name=name).first()
-    if project is None:
+        visible = SessionsWanted(project=wanted).places()
+    visible_only(actor, visible)
+    found: list[Project] = _PROJECT.read(visible.parameters, more=visible.sql)
+    if not found:
         raise InvalidInput(
             {"project": [f"no project {address or ''} that you may use".replace("  ", " ")]}
         )
+    (project,) = found
     authorize(actor, action, project=project)
     return project
 
 
 def queue_resolve(project: Project, name: str | None) -> Queue:
     """A queue of a project, or its default one; raises `InvalidInput` naming `queue`."""
-    queues = Queue.objects.filter(project=project)
-    queue = (
-        queues.filter(is_default=True).first() if name is None else queues.filter(name=name).first()
-    )
-    if queue is None:
+    more, named = ("q.is_default", []) if name is None else ("q.name = %s", [name])
+    found: list[Queue] = _QUEUE.read([project.pk, *named], more=more)
+    if not found:
         text = "the project has no default queue: name one" if name is None else f"no queue {name}"
         raise InvalidInput({"queue": [f"{text} in project {project.address}"]})
-    return queue
+    return found[0]
 
 
 def project_get(actor: Actor, domain: str, name: str, action: Action) -> Project:

@@ -16,6 +16,7 @@ from importlib import import_module
 
 from django.db import connection, transaction
 
+from loglines.context import binding, bound
 from sessions_app.failpoints import reach
 
 logger = logging.getLogger(__name__)
@@ -41,12 +42,13 @@ class Publisher:
     """Sends hints of what is due and NOTIFYs of new work; one a process.
 
     A hint is sent at most once for each task and due second, a NOTIFY at most ten times a second.
+    With a hint goes the id of the request that asked for it first.
     What would wait behind `MAX_WAITING` others is dropped, and so is what fails.
     """
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
-        self._sends: list[tuple[float, float, float, str]] = []
+        self._sends: list[tuple[float, float, float, str, str]] = []
         self._known: set[tuple[float, str]] = set()
         self._work = False
         self._sweep = False
@@ -74,7 +76,8 @@ class Publisher:
             if len(self._known) >= MAX_WAITING:
                 self._known = {known for known in self._known if known[0] > now}
             self._known.add((slot, task))
-            heapq.heappush(self._sends, (slot if soon else 0.0, slot, due_at, task))
+            origin = bound("request_id")
+            heapq.heappush(self._sends, (slot if soon else 0.0, slot, due_at, task, origin))
             self._start()
             self._wake.notify()
 
@@ -161,18 +164,19 @@ class Publisher:
         self._notified = time.monotonic()
         return True
 
-    def _take(self) -> tuple[str, float] | None:
+    def _take(self) -> tuple[str, float, str] | None:
         if not self._sends or self._sends[0][0] > time.time():
             return None
-        send_at, slot, due_at, task = heapq.heappop(self._sends)
+        send_at, slot, due_at, task, origin = heapq.heappop(self._sends)
         if send_at:
             self._known.discard((slot, task))
-        return task, due_at
+        return task, due_at, origin
 
 
-def _send_hint(task: str, due_at: float) -> None:
+def _send_hint(task: str, due_at: float, origin: str) -> None:
     countdown = math.ceil(due_at - time.time())
-    _send(task, countdown if countdown > 0 else None)
+    with binding(request_id=origin):
+        _send(task, countdown if countdown > 0 else None)
 
 
 def _send(task: str, countdown: int | None) -> None:

@@ -12,6 +12,7 @@ from django.conf import settings
 from rest_framework.utils.encoders import JSONEncoder
 
 from sessions_app.api.render import event_json
+from sessions_app.instruments import WEBHOOK_ATTEMPTS
 from sessions_app.services.webhook_outbox import (
     Claimed,
     Outcome,
@@ -33,6 +34,12 @@ READ_SECONDS = 0.2
 BATCH_SECONDS = 0.05
 """For which answers are gathered, to be written down together."""
 SLICES = 10
+_WORDS = {
+    Result.DELIVERED: "delivered",
+    Result.AGAIN: "failed",
+    Result.GIVEN_UP: "given_up",
+    Result.GONE: "gone",
+}
 _ENCODER = JSONEncoder(separators=(",", ":"))
 
 
@@ -95,7 +102,10 @@ class Run:
     def _gather(self) -> None:
         wait(self._flights, BATCH_SECONDS, ALL_COMPLETED)
         landed = [future for future in self._flights if future.done()]
-        outcomes_record([_outcome(self._flights.pop(each), each.result()) for each in landed])
+        outcomes = [_outcome(self._flights.pop(each), each.result()) for each in landed]
+        outcomes_record(outcomes)
+        for outcome in outcomes:
+            WEBHOOK_ATTEMPTS.labels(_WORDS[outcome.verdict.result]).inc()
         for flight in self._flights.values():
             if time.monotonic() > flight.until:
                 flight.attempt.abort()

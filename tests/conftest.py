@@ -5,11 +5,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 REQUIRED = os.environ.get("REPRISE_REQUIRE_SERVICES") == "1"
+
+# How long an example takes is the machine's affair.
+hypothesis_settings.register_profile("any machine", deadline=None)
+hypothesis_settings.load_profile("any machine")
 
 
 def unavailable(reason: str) -> None:
@@ -28,23 +34,45 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `copy_database` copies."""
+    from tests.prepared import prepare, shared_directory
+
+    return prepare(shared_directory(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
 def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None,
+    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None
 ) -> Iterator[None]:
     """Without `DATABASE_URL`, the embedded PostgreSQL serves the tests, too."""
     if os.environ.get("DATABASE_URL"):
         yield
         return
-    from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
+    from django.db import connection
+
+    from reprise.standalone.postgres import DATABASE, SETTINGS, EmbeddedPostgres
     from reprise.standalone.server import use_database
+    from tests.prepared import copy_database
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-tests-"))
+    copy_database(request.getfixturevalue("prepared"), directory)
     server = EmbeddedPostgres(directory)
     # Nobody asks this one what it kept through a loss of power.
     with patch.dict(SETTINGS, fsync="off"):
         use_database(server.start())
+    connection.settings_dict["TEST"]["TEMPLATE"] = DATABASE
     try:
         yield
     finally:
         server.stop()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Between tests Django empties every table at once, also the one that lets nobody do so."""
+    from django.db import connection
+
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE sessions_app_auditentry DISABLE TRIGGER audit_kept_whole")

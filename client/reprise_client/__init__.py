@@ -18,6 +18,7 @@ from reprise_client.errors import (
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
+    from reprise_client.audit import AuditEntry
     from reprise_client.models import (
         Attempt,
         BulkChange,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApiError",
     "Attempt",
+    "AuditEntry",
     "BulkChange",
     "BulkChanges",
     "Client",
@@ -88,6 +90,7 @@ __all__ = [
 
 _LOADED_LATER = {
     "Attempt": "models",
+    "AuditEntry": "audit",
     "BulkChange": "models",
     "BulkChanges": "models",
     "Client": "api",

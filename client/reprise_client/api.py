@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from reprise_client.audit import AuditCalls
 from reprise_client.calls import listed, part, present
 from reprise_client.executors import ExecutorCalls
 from reprise_client.job_sets import JobSetCalls
@@ -28,6 +29,7 @@ from reprise_client.webhooks import WebhookCalls
 
 
 class Client(
+    AuditCalls,
     ExecutorCalls,
     JobSetCalls,
     OverviewCalls,

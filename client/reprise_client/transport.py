@@ -2,7 +2,8 @@
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,15 +22,25 @@ class Transport:
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`. Calls that are safe to repeat
     (`idempotent=True`; GET always is) are tried again on network errors and on 429, 502, 503
-    and 504, with a jittered exponential pause or the server's `Retry-After`.
+    and 504, with a jittered exponential pause or the server's `Retry-After`. Each call brings an id
+    of `request_id` along, by which the server's log tells of it.
 
     Raises `ServerUnreachable` if no answer came, `ApiError` for a 4xx or 5xx answer,
     `InvalidAnswer` if a success is not JSON; the constructor `ConfigError` for an address that
     is no URL or a token that no header can carry.
     """
 
-    def __init__(self, url: str, token: str, *, timeout: float = 30.0, tries: int = MAX_TRIES):
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        tries: int = MAX_TRIES,
+        request_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ):
         self.url = _checked_url(url)
+        self._request_id = request_id
         self._tries = tries
         self._http = httpx.Client(
             base_url=self.url + API,
@@ -84,7 +95,9 @@ class Transport:
         have changed it already.
         """
         idempotent = idempotent and not if_match
-        headers = {"If-Match": if_match} if if_match else None
+        headers = {"X-Request-ID": self._request_id()}
+        if if_match:
+            headers["If-Match"] = if_match
         tries = self._tries if idempotent or method == "GET" else 1
         patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         for attempt in range(1, tries + 1):
@@ -115,8 +128,9 @@ class Transport:
         """An open streaming GET answer of `path`; closed on leaving the block."""
         timeout = httpx.Timeout(30.0, read=read_timeout)
         try:
+            headers = {"Accept": accept, "X-Request-ID": self._request_id()}
             with self._http.stream(
-                "GET", path, params=params, timeout=timeout, headers={"Accept": accept}
+                "GET", path, params=params, timeout=timeout, headers=headers
             ) as response:
                 if not response.is_success:
                     response.read()

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from scheduler.services.registration import executor_ensure
+from sessions_app.audit_context import audited
 from sessions_app.models import Project
 from sessions_app.services.tenants import project_ensure
 from sessions_app.services.tokens import token_create, token_find
@@ -71,17 +72,18 @@ def ensure_credentials(data_dir: Path, url: str, project: Project) -> Credential
     """Read `credentials.json`, or make an admin and a token; the file is brought up to date."""
     path = data_dir / "credentials.json"
     known = _read(path)
-    user, created = User.objects.get_or_create(
-        username=ADMIN, defaults={"is_superuser": True, "is_staff": True}
-    )
-    password = known.get("password", "")
-    if created or not (password and user.check_password(password)):
-        password = secrets.token_urlsafe(12)
-        user.set_password(password)
-        user.save()
-    token = known.get("token", "")
-    if not token or token_find(token) is None:
-        token = token_create(name="standalone", user=user)
+    with audited(by=BY):
+        user, created = User.objects.get_or_create(
+            username=ADMIN, defaults={"is_superuser": True, "is_staff": True}
+        )
+        password = known.get("password", "")
+        if created or not (password and user.check_password(password)):
+            password = secrets.token_urlsafe(12)
+            user.set_password(password)
+            user.save()
+        token = known.get("token", "")
+        if not token or token_find(token) is None:
+            token = token_create(name="standalone", user=user)
     found = Credentials(url, ADMIN, password, token, project.address)
     fields = {name: getattr(found, name) for name in Credentials.__slots__}
     write_private(path, json.dumps(fields, indent=2) + "\n")
@@ -115,5 +117,7 @@ def ensure_executor_token(path: Path, executor_name: str) -> bool:
     known = token_find(read_text(path))
     if known is not None and known.executor_name == executor_name:
         return False
-    write_private(path, token_create(name=f"executor {executor_name}", executor_name=executor_name))
+    write_private(
+        path, token_create(name=f"executor {executor_name}", executor_name=executor_name, by=BY)
+    )
     return True

@@ -17,7 +17,6 @@ from typing import IO, Protocol
 import psycopg
 from django.conf import settings
 from django.core.management import call_command
-from django.core.wsgi import get_wsgi_application
 from django.db import DEFAULT_DB_ALIAS, Error, connections
 from django.db.migrations.executor import MigrationExecutor
 
@@ -141,9 +140,10 @@ class Standalone:
     def _start_threads(self) -> None:
         # Celery reads the settings when it is imported, so that this comes after they are final.
         from reprise.standalone.workers import Beat, Worker, probe_broker  # noqa: PLC0415
+        from reprise.wsgi import application  # noqa: PLC0415  # has every view with it
 
         probe_broker()
-        for part in (Beat(), Worker(), Web(get_wsgi_application(), self._listener)):
+        for part in (Beat(), Worker(), Web(application, self._listener)):
             part.start()
             self._threads.append(part)
             self._stops.append(part.stop)

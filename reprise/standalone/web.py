@@ -70,7 +70,8 @@ class Web:
         self._front = Front(wsgi)
         config = uvicorn.Config(
             self._front,
-            log_level="warning",
+            # All loggers of a process write alike.
+            log_config=None,
             access_log=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
             server_header=False,

@@ -39,10 +39,11 @@ class OverviewView(RestView):
     def get(self, request: Request) -> Response:
         """What waits, what runs, how fast it goes and why it fails, just now."""
         wanted = query_of(OverviewFilter, request.query_params)
-        return Response(_overview_json(overview(self.actor, wanted.project)))
+        return Response(overview_json(overview(self.actor, wanted.project)))
 
 
-def _overview_json(seen: Overview) -> dict[str, Any]:
+def overview_json(seen: Overview) -> dict[str, Any]:
+    """All that goes on."""
     executors = seen.executors
     return {
         "at": seen.at,

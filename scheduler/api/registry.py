@@ -1,74 +1,27 @@
 """The registry of executors over REST: who is there, made, changed, closed and deleted."""
 
+from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-)
+from pydantic import BeforeValidator
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from retry.rule_fields import Label
+from scheduler.api import calls
 from scheduler.api import registry_responses as shapes
+from scheduler.api.calls import DrainBody, ExecutorCreate, ExecutorFields
 from scheduler.api.registry_render import executor_json, lease_json, node_json
-from scheduler.models import Executor
-from scheduler.selectors import executor_get, executor_leases, executors_listed, projects_named
-from scheduler.services.drain import executor_drain
-from scheduler.services.registry import (
-    LONGEST,
-    executor_cordon,
-    executor_create,
-    executor_delete,
-    executor_save,
-    executor_token_renew,
-    executor_uncordon,
-)
+from scheduler.selectors import executor_get, executor_leases, executors_listed
 from scheduler.services.silence import Health, health_condition
 from sessions_app.api.filters import PageQuery, Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
-from sessions_app.api.requests import MAX_REASON, CordonBody
-from sessions_app.api.views import RestView, body_of, require_no_body
-from sessions_app.authorization import Action, authorize
+from sessions_app.api.requests import CordonBody
+from sessions_app.api.views import UNKEPT, RestView, body_of, require_no_body
+from sessions_app.authorization import Action
 from sessions_app.locks import database_now
-from sessions_app.models import Project
-
-MAX_PROJECTS = 1_000
-
-
-class ExecutorFields(BaseModel):
-    """What can be changed of an executor."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    projects: Annotated[
-        list[Annotated[StrictStr, Field(max_length=127)]], Field(max_length=MAX_PROJECTS)
-    ] = []
-    """The only ones it serves, as `domain/name`; none: all."""
-    unconfirmed_after: (
-        Annotated[StrictFloat | StrictInt, Field(ge=0, le=LONGEST), AfterValidator(float)] | None
-    ) = None
-    """Seconds after which a lost run counts as ended though nobody confirmed it; null: the server's
-    setting, 0: never."""
-
-    def served(self) -> list[Project] | None:
-        """The projects, if they were sent; raises `InvalidInput` if one is not there."""
-        return projects_named(self.projects) if "projects" in self.model_fields_set else None
-
-
-class ExecutorCreate(ExecutorFields):
-    """The body of `POST /executors/`."""
-
-    name: Label
 
 
 class ExecutorFilter(PageQuery):
@@ -77,6 +30,16 @@ class ExecutorFilter(PageQuery):
     cordoned: bool | None = None
     health: Annotated[Health, BeforeValidator(str.lower)] | None = None
     driver: Text | None = None
+
+    def apply(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+        """Those that the filters hold for at `now` of the database."""
+        if self.cordoned is not None:
+            rows = rows.filter(cordoned=self.cordoned)
+        if self.driver is not None:
+            rows = rows.filter(driver=self.driver)
+        if self.health is not None:
+            rows = rows.filter(health_condition(self.health, now))
+        return rows
 
 
 class ExecutorsView(RestView):
@@ -94,14 +57,8 @@ class ExecutorsView(RestView):
         rows = executors_listed(self.actor).defer("nodes")
         wanted = query_of(ExecutorFilter, request.query_params)
         now = database_now()
-        if wanted.cordoned is not None:
-            rows = rows.filter(cordoned=wanted.cordoned)
-        if wanted.driver is not None:
-            rows = rows.filter(driver=wanted.driver)
-        if wanted.health is not None:
-            rows = rows.filter(health_condition(wanted.health, now))
         paginator = RowCursor("name")
-        page = paginator.read(rows, request)
+        page = paginator.read(wanted.apply(rows, now), request)
         return paginator.get_paginated_response([executor_json(each, now) for each in page])
 
     @extend_schema(
@@ -111,13 +68,9 @@ class ExecutorsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Make an executor; its token is told this once."""
-        authorize(self.actor, self.required_action)
-        asked = ExecutorCreate.model_validate(body_of(request))
-        executor = Executor(name=asked.name, unconfirmed_after=asked.unconfirmed_after)
-        projects = asked.served() or []
-        token = executor_create(executor, projects=projects, by=self.actor.name)
-        made = executor_json(executor_get(self.actor, asked.name), database_now())
-        return self.created({**made, "token": token}, f"{asked.name}/")
+        name, token = calls.create(self.actor, body_of(request))
+        made = executor_json(executor_get(self.actor, name), database_now())
+        return self.created({**made, "token": token}, f"{name}/")
 
 
 class OneExecutorView(RestView):
@@ -153,18 +106,13 @@ class ExecutorView(OneExecutorView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change what is named."""
-        executor = self.executor(name)
-        asked = ExecutorFields.model_validate(body_of(request))
-        fields = asked.model_fields_set & {"unconfirmed_after"}
-        if fields:
-            executor.unconfirmed_after = asked.unconfirmed_after
-        executor_save(executor, by=self.actor.name, fields=fields, projects=asked.served())
+        calls.change(self.actor, name, body_of(request))
         return self.answer(name)
 
     @extend_schema(operation_id="executor_delete", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:  # noqa: ARG002
         """Delete an executor that holds no leases, and its tokens."""
-        executor_delete(self.executor(name), by=self.actor.name)
+        calls.delete(self.actor, name)
         return Response(status=204)
 
 
@@ -178,9 +126,7 @@ class ExecutorCordonView(OneExecutorView):
     )
     def post(self, request: Request, name: str) -> Response:
         """Close the executor: it gets no new leases, what runs goes on."""
-        executor = self.executor(name)
-        reason = CordonBody.model_validate(body_of(request)).reason
-        executor_cordon(executor, reason=reason, by=self.actor.name)
+        calls.cordon(self.actor, name, body_of(request))
         return self.answer(name)
 
 
@@ -192,21 +138,9 @@ class ExecutorUncordonView(OneExecutorView):
     @extend_schema(operation_id="executor_uncordon", request=None, responses={200: shapes.Executor})
     def post(self, request: Request, name: str) -> Response:
         """Open the executor again; on an open one it does nothing."""
-        executor = self.executor(name)
         require_no_body(request)
-        executor_uncordon(executor, by=self.actor.name)
+        calls.uncordon(self.actor, name)
         return self.answer(name)
-
-
-class DrainBody(BaseModel):
-    """The body of `POST /executors/{name}/drain/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
-    """Told as the reason of its cordon, and to whoever looks at a session that ran there."""
-    force: StrictBool = False
-    """End interactive and inference sessions, too, which no retry brings back."""
 
 
 class ExecutorDrainView(OneExecutorView):
@@ -223,9 +157,7 @@ class ExecutorDrainView(OneExecutorView):
         The runs are being stopped when this answers; `lease_count` of the executor tells when they
         have gone. Repeating it is fine.
         """
-        self.executor(name)
-        asked = DrainBody.model_validate(body_of(request))
-        done = executor_drain(name, by=self.actor.name, reason=asked.reason, force=asked.force)
+        done = calls.drain(self.actor, name, body_of(request))
         return Response({"name": name, **done._asdict()})
 
 
@@ -243,10 +175,9 @@ class ExecutorTokenView(OneExecutorView):
         An agent that runs with an older one is answered 401 from then on: give it the new one and
         start it again before its leases end.
         """
-        executor = self.executor(name)
         require_no_body(request)
-        token = executor_token_renew(executor, by=self.actor.name)
-        return Response({"name": name, "token": token}, status=201)
+        token = calls.token_renew(self.actor, name)
+        return Response({"name": name, "token": token}, status=201, headers=UNKEPT)
 
 
 class ExecutorLeasesView(OneExecutorView):

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from scheduler.models import Executor
+from sessions_app.audit_context import audited
 from sessions_app.errors import InvalidInput
-from sessions_app.locks import database_now
 from sessions_app.models import Project
 from sessions_app.models.tenants import LABEL_PATTERN
-from sessions_app.services.audit import AuditRow, audit_append
 
 
 @transaction.atomic
@@ -22,12 +21,8 @@ def executor_ensure(*, name: str, projects: Sequence[Project], by: str) -> tuple
     """
     if not re.fullmatch(LABEL_PATTERN, name):
         raise InvalidInput({"name": [f"{name!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
-    executor, made = Executor.objects.get_or_create(name=name)
-    if made or executor.projects.exists():
-        executor.projects.add(*projects)
-    if made:
-        data = {"projects": [project.address for project in projects]}
-        audit_append(
-            [AuditRow(by, "executor.create", "executor", name, data=data)], now=database_now()
-        )
+    with audited(by=by):
+        executor, made = Executor.objects.get_or_create(name=name)
+        if made or executor.projects.exists():
+            executor.projects.add(*projects)
     return executor, made

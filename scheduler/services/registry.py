@@ -7,11 +7,10 @@ from django.db import IntegrityError, transaction
 from scheduler.locks import lock_executor
 from scheduler.models import Executor, Lease
 from sessions_app import wakeups
+from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, NotFound
-from sessions_app.locks import database_now
 from sessions_app.models import Project
-from sessions_app.services.audit import AuditRow, audit_append
-from sessions_app.services.records import cordon_check, record_facts, record_save
+from sessions_app.services.records import cordon_check, record_save
 from sessions_app.services.tokens import executor_tokens_revoke, token_create
 
 DECIDED = frozenset({"name", "projects", "unconfirmed_after", "cordoned", "cordon_reason"})
@@ -98,10 +97,8 @@ def executor_delete(executor: Executor, *, by: str) -> None:
             text = f"it holds {held} lease{'s' * (held > 1)}: cordon it, and delete it when"
             raise Conflict(f"{text} what runs there has ended", lease_count=held)
         executor_tokens_revoke(locked.name, by=by)
-        data = {"before": record_facts(locked, DECIDED), "after": {}}
-        entry = AuditRow(by, "executor.delete", "executor", locked.name, data=data)
-        audit_append([entry], now=database_now())
-        locked.delete()
+        with audited(by=by):
+            locked.delete()
 
 
 def _locked(executor: Executor) -> Executor:

@@ -7,13 +7,14 @@ from django.contrib import admin
 from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import DropdownFilter
 
 from sessions_app.admin.base import LookedUpAdmin, column, past
+from sessions_app.audit_context import DOORS, ENGINE, TASK
+from sessions_app.audit_selectors import NO_SESSION, PEOPLE
 from sessions_app.models import AuditEntry
-from sessions_app.models.audit import ENGINE
 
 # One probe of the index for each type that there is.
 _TYPES = """
@@ -35,6 +36,11 @@ def object_types() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
+def _listed(choice: DropdownFilter) -> bool:
+    """Whether what an address asks for is in the list; the database does not take all text."""
+    return choice.value() in {word for word, _ in choice.lookup_choices}
+
+
 class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
     """The engine's own acts are most of the log."""
 
@@ -48,7 +54,7 @@ class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
         """Django's hook."""
         if self.value() == "people":
-            return queryset.exclude(actor=ENGINE)
+            return queryset.filter(PEOPLE)
         return queryset.filter(actor=ENGINE) if self.value() == "engine" else queryset
 
 
@@ -64,18 +70,47 @@ class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
         """Django's hook."""
-        return queryset.filter(object_type=self.value()) if self.value() else queryset
+        if not self.value():
+            return queryset
+        if not _listed(self):
+            return queryset.none()
+        found = queryset.filter(object_type=self.value())
+        return found if self.value() == "session" else found.filter(NO_SESSION)
+
+
+class DoorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
+    """Through what people came; `sql` is what told nothing of itself."""
+
+    title = "door"
+    parameter_name = "door"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Django's hook."""
+        return [(door, door) for door in DOORS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        """Django's hook."""
+        if not self.value():
+            return queryset
+        if not _listed(self):
+            return queryset.none()
+        found = queryset.filter(door=self.value())
+        return found if self.value() == TASK else found.filter(PEOPLE)
 
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(LookedUpAdmin):
     """Append-only; the newest first."""
 
-    list_display = ("when", "actor", "action", "object_type", "object_id", "changes")
-    list_filter = (AuthorFilter, TypeFilter)
+    ordering = ("-time", "-id")
+    list_display = ("when", "actor", "door", "action", "object_type", "object_id", "changes")
+    list_filter = (AuthorFilter, TypeFilter, DoorFilter)
     search_fields = ("object_id",)
     search_help_text = "the whole id, name or address of an object"
-    fields = ("when", "actor", "action", "object_type", "object_id", "project", "told")
+    fields = (
+        *("when", "actor", "door", "via", "action", "object_type", "object_id"),
+        *("project", "domain", "root", "changed", "told"),
+    )
     readonly_fields = fields
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
@@ -89,6 +124,10 @@ class AuditEntryAdmin(LookedUpAdmin):
     @column("changes")
     def changes(self, entry: AuditEntry) -> str:
         return "; ".join(_differences(entry.data))[:200] or "-"
+
+    @column("before → after")
+    def changed(self, entry: AuditEntry) -> SafeString:
+        return format_html_join("", "<div>{}</div>", ((each,) for each in _differences(entry.data)))
 
     @column("data")
     def told(self, entry: AuditEntry) -> SafeString:

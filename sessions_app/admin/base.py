@@ -233,6 +233,16 @@ class RecordAdmin(OperatorAdmin):
         messages.error(request, refusal)
         return HttpResponseRedirect(request.get_full_path())
 
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Django's hook. What a service refuses is told."""
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except DomainError as error:
+            messages.error(request, f"{error.title}: {error.detail}.")
+        return HttpResponseRedirect(request.get_full_path())
+
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         """Write the record by its service; raises `InvalidInput`."""
         many = {
@@ -263,7 +273,7 @@ class RecordAdmin(OperatorAdmin):
 class ReadOnlyAdmin(OperatorAdmin):
     """Records that the services write and nobody edits."""
 
-    ordering = ("-pk",)
+    ordering: tuple[str, ...] = ("-pk",)
     paginator = CappedPaginator
     sortable_by = ()
     list_per_page = 50

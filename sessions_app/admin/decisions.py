@@ -21,8 +21,8 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter
-from sessions_app.api.filters import ids_beginning
 from sessions_app.models import RetryDecision
+from sessions_app.session_pages import ids_beginning
 
 
 class DecisionCauseFilter(CauseFilter):

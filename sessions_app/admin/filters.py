@@ -56,6 +56,14 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         return in_project
 
 
+# What a final status says of the cause, which has an index.
+_CAUSES = {
+    Status.TERMINATED: [""],
+    Status.CANCELLED: [RetryCause.USER_CANCELLED.value],
+    Status.ERROR: [each.value for each in RetryCause if each is not RetryCause.USER_CANCELLED],
+}
+
+
 class StatusFilter(SessionFilter):
     """Waiting and live statuses have indexes of their own, final ones in each project."""
 
@@ -65,7 +73,9 @@ class StatusFilter(SessionFilter):
 
     def wanted(self, word: str) -> dict[str, Any]:
         """As the base says."""
-        return {"status": word, "phase": phase_of(Status(word)).value}
+        phase = phase_of(Status(word))
+        causes = {"retry_cause__in": _CAUSES[Status(word)]} if phase is Phase.FINAL else {}
+        return {"status": word, "phase": phase.value, **causes}
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
         """As the base says."""

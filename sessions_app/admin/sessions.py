@@ -26,7 +26,6 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
-from sessions_app.api.filters import ids_beginning
 from sessions_app.api.render import (
     attempt_json,
     decision_of,
@@ -35,12 +34,13 @@ from sessions_app.api.render import (
 )
 from sessions_app.errors import DomainError, NotFound
 from sessions_app.grants import grants
-from sessions_app.models import Session
+from sessions_app.models import Project, Session
 from sessions_app.selectors import chain_attempts, session_events, session_get
 from sessions_app.services.cancel import chains_cancel
 from sessions_app.services.logs import log_tail
 from sessions_app.services.manual_retry import Granted, sessions_retry, sessions_retry_paced
 from sessions_app.services.preempt import sessions_preempt
+from sessions_app.session_pages import ids_beginning
 from sessions_app.states import Phase, Status
 
 MOST = 500
@@ -171,11 +171,12 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     actions: Any = ("cancel_chains", "preempt_sessions", "retry_sessions")
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Ids by their order, names of chains by the index over their roots."""
+        """Ids by their order, names of chains by the index over those of each project."""
         ids = ids_beginning(text)
         if ids is not None and queryset.filter(pk__range=ids).exists():
             return queryset.filter(pk__range=ids)
-        return queryset.filter(name__startswith=text, parent__isnull=True).exclude(name="")
+        named = queryset.filter(name__startswith=text, parent__isnull=True).exclude(name="")
+        return named.filter(project__in=Project.objects.all())
 
     def get_urls(self) -> list[URLPattern]:
         """With the address that the buttons of a session post to."""

@@ -18,7 +18,9 @@ from sessions_app.services.tenants import (
     domain_delete,
     membership_delete,
     membership_save,
+    project_delete,
     project_ensure,
+    project_ever_ran,
 )
 
 
@@ -97,7 +99,7 @@ class ProjectForm(QuotaForm):
 
 @admin.register(Project)
 class ProjectAdmin(QuotaFields, RecordAdmin):
-    """Not deleted here, where a page would count all that is in one."""
+    """One can be deleted while nothing ever ran in it."""
 
     form = ProjectForm
     list_display = ("address", "domain", "queues", "sessions", "retries", "created")
@@ -118,9 +120,20 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain")
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
-        return False
+        if obj is None or project_ever_ran(obj):
+            return False
+        return bool(super().has_delete_permission(request, obj))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ARG002
+        """Django's hook, which would ask of each record in it whether its page lets it go."""
+        told = "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
+        return [*map(str, objs), told], {}, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Django's hook."""
+        project_delete(obj, by=operator(request))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         """With its default queue. Of a project that exists only the quotas can be changed."""
@@ -181,6 +194,10 @@ class MembershipAdmin(RecordAdmin):
     autocomplete_fields = ("user", "domain", "project")
     fieldsets = ((None, {"fields": ("user", "role", "domain", "project")}),)
     fixed_fields = ("user",)
+
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says: the role is what changes of it."""
+        return "membership", f"{record.user} in {record.project or record.domain}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With all that its name is made of."""

@@ -3,15 +3,17 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
 
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
 from sessions_app.models import ApiToken
 from sessions_app.services.tokens import token_create, token_made, token_revoke
+
+_SHOWN = "reprise_shown_once"
 
 
 class TokenForm(OperatorForm):
@@ -40,8 +42,25 @@ class TokenForm(OperatorForm):
         return cleaned
 
 
+class ShowsToken(RecordAdmin):
+    """A new token is on the page that answers the form, and nowhere else: a page after a redirect
+    would have it from a cookie."""
+
+    def show_once(self, request: HttpRequest, secret: str) -> None:
+        """Show a new token when its record is stored."""
+        setattr(request, _SHOWN, secret)
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        """Django's hook. The admin's pages are kept by no cache."""
+        secret = getattr(request, _SHOWN, None)
+        if secret is None:
+            return super().response_add(request, obj, post_url_continue)
+        url = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        return self.render(request, "token", f"Token of {obj}", token=secret, list_url=url)
+
+
 @admin.register(ApiToken)
-class ApiTokenAdmin(RecordAdmin):
+class ApiTokenAdmin(ShowsToken):
     """Never changed: one is revoked and another made."""
 
     form = TokenForm
@@ -73,8 +92,9 @@ class ApiTokenAdmin(RecordAdmin):
             expires_at=record.expires_at,
             by=operator(request),
         )
-        record.pk = token_made(secret).pk
-        show_once(request, secret)
+        made = token_made(secret)
+        record.pk, record.prefix = made.pk, made.prefix
+        self.show_once(request, secret)
 
     def audited_as(self, record: Any) -> tuple[str, str]:
         """As the base says."""
@@ -101,9 +121,3 @@ class ApiTokenAdmin(RecordAdmin):
     @column("last used")
     def used(self, token: ApiToken) -> str:
         return past(token.last_used_at)
-
-
-def show_once(request: HttpRequest, secret: str) -> None:
-    """Show a new token; it is kept nowhere."""
-    text = "This is the token. It is shown only now: {}"
-    messages.success(request, format_html(text, format_html("<code>{}</code>", secret)))

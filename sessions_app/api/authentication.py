@@ -8,7 +8,8 @@ from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from sessions_app.authorization import Actor
+from loglines.context import bind
+from sessions_app.authorization import Action, Actor, Held, authorize
 from sessions_app.models import ApiToken
 from sessions_app.services.tokens import token_find
 
@@ -25,7 +26,11 @@ class TokenAuthentication(BaseAuthentication):
         token = token_find(secret.strip())
         if token is None:
             raise AuthenticationFailed("the token is unknown, expired or was withdrawn")
-        return actor_of(token), token
+        actor = actor_of(token)
+        bind(actor=actor.name, token=token.prefix)
+        if actor.executor_name:
+            bind(executor=actor.executor_name)
+        return actor, token
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002  # DRF's signature
         return 'Bearer realm="reprise"'
@@ -39,6 +44,8 @@ def actor_of(token: ApiToken) -> Actor:
         only_project_id=token.project_id,
         read_only=token.read_only,
         token_name=token.name,
+        token_prefix=token.prefix,
+        memberships=[Held(*each) for each in token.memberships or ()],
     )
 
 
@@ -56,4 +63,7 @@ class IsActorOrBrowserUser(BasePermission):
     """For the documentation pages, which people open in a browser."""
 
     def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002  # DRF's
-        return isinstance(request.user, Actor | User)
+        user: object = request.user
+        if isinstance(user, Actor):
+            authorize(user, Action.DOCUMENTATION)
+        return isinstance(user, Actor | User)

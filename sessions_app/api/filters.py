@@ -1,10 +1,9 @@
 """The query parameters of lists: strict, so that a misspelt filter does not silently do nothing."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import fields
+from typing import Annotated, Literal, TypeVar
 from uuid import UUID
 
-from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
 from django.http import QueryDict
 from pydantic import (
     AfterValidator,
@@ -19,8 +18,9 @@ from rest_framework.request import Request
 
 from retry.causes import RetryCause
 from sessions_app.cursors import START, Cursor, parse_cursor
-from sessions_app.models import Project, Queue, Session
-from sessions_app.states import Phase, RetryState, Status, phase_of
+from sessions_app.errors import InvalidInput
+from sessions_app.session_pages import SessionsWanted
+from sessions_app.states import RetryState, Status
 
 
 def _upper(value: object) -> object:
@@ -40,11 +40,14 @@ def _storable(value: str) -> str:
     return value
 
 
+ADDRESS_PATTERN = "^[^/]+/[^/]+$"
+"""Of `domain/name`, for the OpenAPI document: the words of a refusal say it better."""
 Text = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_storable)]
 
 
 def _written_out(value: object) -> object:
-    if isinstance(value, str) and value.removeprefix("-").replace(".", "").isdigit():
+    number = value.removeprefix("-").replace(".", "").isdigit() if isinstance(value, str) else True
+    if number:
         raise ValueError("must be an ISO 8601 time with its zone, such as 2030-01-31T12:00:00Z")
     return value
 
@@ -88,49 +91,12 @@ class SessionConditions(BaseModel):
     created_before: Time | None = None
     search: Text | None = None
 
-    def apply(self, sessions: QuerySet[Session]) -> QuerySet[Session]:
-        """The sessions that all given filters hold for."""
-        return sessions.filter(*self._conditions())
+    def wanted(self) -> SessionsWanted:
+        """The same, as the selectors take it."""
+        return SessionsWanted(**{name: getattr(self, name) for name in _CONDITIONS})
 
-    def _conditions(self) -> list[Q]:
-        plain = {
-            "job_set": self.job_set,
-            "session_type": self.session_type,
-            "retry_cause": self.retry_cause,
-            "failure_category": self.failure_category,
-            "retry_state": self.retry_state,
-            "exit_code": self.exit_code,
-            "root_id": self.root,
-            "parent_id": self.parent,
-            "tip": self.tip,
-            "executor": self.executor,
-            "node": self.node,
-            "created_at__gte": self.created_after,
-            "created_at__lt": self.created_before,
-        }
-        found = [Q(**{name: value}) for name, value in plain.items() if value is not None]
-        if self.status is not None:
-            # The phase is what the partial indexes are made for.
-            found.append(Q(status=self.status.value, phase=phase_of(self.status).value))
-        if self.retry_cause or self.exit_code is not None:
-            found.append(Q(phase=Phase.FINAL.value))
-        found += self._named()
-        if self.search:
-            found.append(_search(self.search))
-        return found
 
-    def _named(self) -> list[Q]:
-        """What is given by name, as keys: only of a key does the database know how many rows it
-        has, and so whether its index or the newest sessions are to be read."""
-        found = []
-        if self.project:
-            domain, _, name = self.project.partition("/")
-            found.append(_key("project", Project.objects.filter(domain__name=domain, name=name)))
-        if self.queue:
-            found.append(_key("queue", Queue.objects.filter(name=self.queue)))
-        if self.owner:
-            found.append(_key("owner", User.objects.filter(username=self.owner)))
-        return found
+_CONDITIONS = tuple(each.name for each in fields(SessionsWanted))
 
 
 class SessionFilter(SessionConditions):
@@ -139,24 +105,6 @@ class SessionFilter(SessionConditions):
     ordering: Literal["created_at", "-created_at"] = "-created_at"
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
-
-
-def _key(field: str, named: QuerySet[Any]) -> Q:
-    keys = list(named.values_list("pk", flat=True)[:2])
-    return Q(**{f"{field}__in": named if len(keys) > 1 else keys})
-
-
-def _search(text: str) -> Q:
-    found, ids = Q(name__startswith=text), ids_beginning(text)
-    return found if ids is None else found | Q(pk__range=ids)
-
-
-def ids_beginning(text: str) -> tuple[UUID, UUID] | None:
-    """The first and the last id that begin with `text`; None if no id does."""
-    compact = text.replace("-", "").lower()
-    if len(compact) > 32 or not all(letter in "0123456789abcdef" for letter in compact):
-        return None
-    return UUID(compact.ljust(32, "0")), UUID(compact.ljust(32, "f"))
 
 
 class EventFilter(BaseModel):
@@ -174,11 +122,17 @@ def events_wanted(model: type[Model], request: Request) -> Model:
     The query wins: a client that follows `next` may go on sending its header.
     """
     seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
-    return model.model_validate(seen | request.query_params.dict())
+    query = request.query_params.copy()
+    for name in seen.keys() - query.keys():
+        query[name] = seen[name]
+    return query_of(model, query)
 
 
 def _cursor(value: object) -> object:
     return parse_cursor(value) if isinstance(value, str) else value
+
+
+_AS_TEXT = WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,19}-[0-9]{1,18}$"})
 
 
 class JobSetEventFilter(BaseModel):
@@ -186,9 +140,9 @@ class JobSetEventFilter(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    project: Text | None = None
+    project: Annotated[Text, Field(json_schema_extra={"pattern": ADDRESS_PATTERN})] | None = None
     """`domain/name`."""
-    after: Annotated[Cursor, BeforeValidator(_cursor), WithJsonSchema({"type": "string"})] = START
+    after: Annotated[Cursor, BeforeValidator(_cursor), _AS_TEXT] = START
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
 
 
@@ -217,5 +171,7 @@ def of_project(address: str) -> dict[str, str]:
 
 
 def query_of(model: type[Model], query: QueryDict) -> Model:
-    """The query parameters as `model`; a parameter that is given twice counts with its last."""
+    """The query parameters as `model`; raises `InvalidInput` for one that is given twice."""
+    if repeated := {name for name, values in query.lists() if len(values) > 1}:
+        raise InvalidInput({name: ["is given more than once"] for name in sorted(repeated)})
     return model.model_validate(query.dict())

@@ -68,9 +68,29 @@ def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, A
     return {key: value for key, value in chosen.items() if key in _KEPT}
 
 
+def _for_generators(schema: Any) -> None:
+    """Take away what generators of clients trip over, and what says nothing.
+
+    They name classes by titles, which pydantic makes of names, and leave out those whose name is
+    taken; they leave out what has an object for its default.
+    """
+    if isinstance(schema, list):
+        for part in schema:
+            _for_generators(part)
+    if not isinstance(schema, dict):
+        return
+    schema.pop("title", None)
+    if isinstance(schema.get("default"), dict):
+        del schema["default"]
+    for key, part in schema.items():
+        _for_generators(list(part.values()) if key == "properties" else part)
+
+
 def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
     """Say for every operation that its errors are problem details."""
-    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
+    schemas = result["components"].setdefault("schemas", {})
+    _for_generators(list(schemas.values()))
+    schemas["Problem"] = PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
         for method in _METHODS & path.keys():

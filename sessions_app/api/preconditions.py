@@ -12,9 +12,10 @@ from rest_framework.request import Request
 from sessions_app.errors import InvalidInput
 from sessions_app.versions import Expected
 
+_ONE = r'(W/)?"[!#-~]*"'
 IF_MATCH = OpenApiParameter(
     "If-Match",
-    str,
+    {"type": "string", "pattern": rf"^(\*|{_ONE}(\s*,\s*{_ONE})*)$"},
     OpenApiParameter.HEADER,
     description="The `ETag` of what was read; a 412 if it was changed since.",
 )

@@ -177,7 +177,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:  # 
 
 def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:  # noqa: ARG001
     """Django's 404 handler for the API."""
-    return _answer(404, f"there is nothing at {request.path}")
+    hint = "" if request.path.endswith("/") else ": addresses of the API end with a slash"
+    return _answer(404, f"there is nothing at {request.path}{hint}")
 
 
 def server_error(request: HttpRequest) -> JsonResponse:  # noqa: ARG001

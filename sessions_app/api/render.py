@@ -10,7 +10,7 @@ from retry.explain import explain
 from retry.matching import NamedPolicy
 from retry.merge import bounded
 from retry.policy import InlinePolicy
-from sessions_app.event_log import LoggedEvent
+from sessions_app.event_log import JobSet, LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
 from sessions_app.models.events import ARCHIVED
 from sessions_app.retry_rules import applied, named_policies
@@ -42,10 +42,13 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
 def session_json(session: Session) -> dict[str, Any]:
     """One session with all that is known of it."""
     (body,) = sessions_json([session])
+    return {**body, **spec_json(session), **pending_json(session)}
+
+
+def spec_json(session: Session) -> dict[str, Any]:
+    """What a session is to run, and what it was asked since; it comes with its spec and root."""
     spec = session.spec
-    why = why_pending(session)
     return {
-        **body,
         "image": spec.image,
         "command": spec.command,
         "environ": spec.environ,
@@ -60,6 +63,13 @@ def session_json(session: Session) -> dict[str, Any]:
         "termination_grace_period": spec.termination_grace_period,
         "cancel_requested_at": session.root.cancel_requested_at,
         "preempt_requested_at": session.preempt_requested_at,
+    }
+
+
+def pending_json(session: Session) -> dict[str, Any]:
+    """Why a session waits, as far as it does."""
+    why = why_pending(session)
+    return {
         "pending_reason": None if why is None else why.message,
         "why_pending": None if why is None else {"reason": why.reason, "ahead": why.ahead},
     }
@@ -218,4 +228,14 @@ def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
         "time": event.time,
         # What the archive needs is the whole session, which is told where sessions are.
         "data": {} if event.type == ARCHIVED else event.data,
+    }
+
+
+def job_set_json(each: JobSet) -> dict[str, Any]:
+    """A job set, and when something happened in it."""
+    return {
+        "name": each.name,
+        "project": each.address,
+        "first_event_at": each.first_event_at,
+        "last_event_at": each.last_event_at,
     }

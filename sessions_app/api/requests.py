@@ -20,8 +20,9 @@ from pydantic import (
 from podspec.mounts import read_mount
 from podspec.specification import problem
 from retry.policy import InlinePolicy
-from retry.quantity import parse_resource
+from retry.quantity import AMOUNT_PATTERN, parse_resource
 from retry.rules import MAX_POLICIES
+from sessions_app.api.filters import ADDRESS_PATTERN
 from sessions_app.services.submit import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
@@ -110,18 +111,37 @@ def _pod_spec(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+ProjectAddress = Annotated[
+    StrictStr, Field(max_length=127, json_schema_extra={"pattern": ADDRESS_PATTERN})
+]
+"""`domain/name`."""
 GracePeriod = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_seconds)]
 PositiveSeconds = Annotated[
     float, Field(gt=0, le=MAX_SECONDS), BeforeValidator(_positive), BeforeValidator(_seconds)
 ]
-Quantity = Annotated[str, BeforeValidator(_quantity)]
+Quantity = Annotated[
+    str, Field(json_schema_extra={"pattern": AMOUNT_PATTERN}), BeforeValidator(_quantity)
+]
 Amounts = dict[Annotated[StrictStr, Field(min_length=1, max_length=128)], Quantity]
 Resources = Annotated[
     Amounts | dict[Literal["requests", "limits"], Amounts], BeforeValidator(_resources)
 ]
-Label = Annotated[StrictStr, Field(max_length=63), AfterValidator(_label)]
+Label = Annotated[
+    StrictStr,
+    Field(max_length=63, json_schema_extra={"pattern": f"^{_LABEL.pattern}$"}),
+    AfterValidator(_label),
+]
 Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
-Variable = Annotated[StrictStr, Field(max_length=256), AfterValidator(_variable)]
+Variable = Annotated[
+    StrictStr,
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": r"^[^=\x00]+$"}),
+    AfterValidator(_variable),
+]
+OneLine = Annotated[
+    StrictStr,
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"}),
+    AfterValidator(one_line),
+]
 
 
 class SessionCreate(BaseModel):
@@ -129,11 +149,13 @@ class SessionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    project: Annotated[StrictStr, Field(max_length=127)] | None = None
+    project: ProjectAddress | None = None
     """`domain/name`."""
     queue: Annotated[StrictStr, Field(max_length=63)] | None = None
-    name: Annotated[StrictStr, Field(max_length=128)] = ""
-    job_set: Annotated[StrictStr, Field(max_length=128)] = ""
+    name: Annotated[OneLine, Field(max_length=128)] = ""
+    job_set: Annotated[
+        StrictStr, Field(max_length=128, json_schema_extra={"pattern": f"^({_NAME.pattern})?$"})
+    ] = ""
     creation_id: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = None
     session_type: Annotated[
         Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
@@ -161,11 +183,6 @@ class SessionCreate(BaseModel):
         Field(max_length=MAX_POLICIES),
     ] = []
     """Added to those of the queue."""
-
-    @field_validator("name")
-    @classmethod
-    def _one_line(cls, value: str) -> str:
-        return one_line(value)
 
     @field_validator("job_set")
     @classmethod

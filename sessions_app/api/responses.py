@@ -17,7 +17,7 @@ class Budget(BaseModel):
     limit: int | None
 
 
-class RetryState(BaseModel):
+class SessionRetryState(BaseModel):
     """What becomes of a session; `attempt` counts from 0."""
 
     state: str
@@ -63,7 +63,7 @@ class SessionSummary(BaseModel):
     failure_category: str | None
     retry_counters: dict[str, int]
     retry_chain: list[UUID]
-    retry_state: RetryState
+    retry_state: SessionRetryState
 
 
 class WhyPending(BaseModel):
@@ -313,7 +313,6 @@ class WhoAmI(BaseModel):
     """The bearer of the token."""
 
     username: str | None
-    executor: str | None
     cluster_admin: bool
     project: str | None
     token_name: str

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import IO, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -73,6 +74,11 @@ class SimulateParser(BaseParser):
         except (DomainError, BodyTooLarge):
             reader.drain()
             raise
+
+
+def read_call(body: bytes) -> SimulateCall:
+    """The call that a body of JSON is, for doors that have it in memory; raises as the parser."""
+    return _Call(JSONReader(BytesIO(body), BODY_LIMIT_BYTES)).read()
 
 
 class _Call:

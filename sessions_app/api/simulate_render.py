@@ -52,11 +52,12 @@ def _chains(simulated: Iterable[Attempt | Outcome]) -> Iterator[str]:
             yield f'],"outcome":"{each.name}"}}'
             comma, inside = ",", False
         else:
-            yield f"{',' if inside else ''}{_encode(_attempt_json(each))}"
+            yield f"{',' if inside else ''}{_encode(simulated_json(each))}"
             inside = True
 
 
-def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+def simulated_json(attempt: Attempt) -> dict[str, Any]:
+    """One attempt and what was decided about its end."""
     decision = attempt.decision
     if decision is None:
         return {"attempt": attempt.number, "session_id": attempt.session_id, **_SUCCEEDED}

@@ -6,6 +6,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from sessions_app.authorization import Actor
 from sessions_app.models import ApiToken
 from sessions_app.services.throttle import call_permit
 
@@ -24,6 +25,24 @@ class TokenThrottle(BaseThrottle):
         if isinstance(token, ApiToken):
             limit = int(settings.REPRISE["token_requests_per_minute"])
             self._wait = call_permit(token.pk, limit)
+        return not self._wait
+
+    def wait(self) -> float:
+        """DRF's hook."""
+        return self._wait
+
+
+class BrowserThrottle(BaseThrottle):
+    """For calls with a browser's session: each person has the budget of a token."""
+
+    _wait = 0.0
+
+    def allow_request(self, request: Request, view: object) -> bool:  # noqa: ARG002  # DRF's
+        """DRF's hook."""
+        actor: object = request.user
+        if request.auth is None and isinstance(actor, Actor) and actor.user is not None:
+            limit = int(settings.REPRISE["token_requests_per_minute"])
+            self._wait = call_permit(-1 - ADDRESS_GROUPS - actor.user.pk, limit)
         return not self._wait
 
     def wait(self) -> float:

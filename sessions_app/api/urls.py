@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from sessions_app.api.rest import (
+    audit,
     bulk,
     bulk_actions,
     categories,
@@ -35,6 +36,7 @@ _WEBHOOK = "webhooks/<uuid:webhook_id>/"
 _QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 urlpatterns = [
     path("whoami/", whoami.WhoAmIView.as_view()),
+    path("audit/", audit.AuditView.as_view()),
     path("sessions/", sessions.SessionsView.as_view()),
     path("sessions/bulk/", bulk.SessionsBulkView.as_view()),
     path("sessions/bulk-cancel/", bulk_actions.BulkCancelView.as_view()),

@@ -3,14 +3,25 @@
 from typing import Any, ClassVar
 
 from django.http import Http404
-from rest_framework.exceptions import APIException, AuthenticationFailed, NotAuthenticated
+from pydantic import BaseModel, ConfigDict
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    NotAuthenticated,
+    UnsupportedMediaType,
+)
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from sessions_app.api.filters import query_of
 from sessions_app.api.throttling import refusal_wait
+from sessions_app.audit_context import identify
 from sessions_app.authorization import Action, Actor
 from sessions_app.errors import InvalidInput
+
+UNKEPT = {"Cache-Control": "no-store"}
+"""Of answers that hold a secret which is told once."""
 
 
 class LengthRequired(APIException):
@@ -21,21 +32,28 @@ class LengthRequired(APIException):
     default_code = "length_required"
 
 
+class _NoQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
 class RestView(APIView):
     """A view that declares its actions; a method without one is a 405.
 
     `actions` maps an HTTP method to the action that it asks for; the view's code passes it to
     `authorize` with the thing in question. `body_limit` overrides the usual limit in bytes.
+    `asks_when_writing` says that its writes have query parameters, too.
     """
 
     actions: ClassVar[dict[str, Action]] = {}
     body_limit: ClassVar[int | None] = None
+    asks_when_writing: ClassVar[bool] = False
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """DRF's hook before the method.
 
         No name holds a NUL, and the database would choke on it. A body of unknown length would be
-        taken for an empty one.
+        taken for an empty one. A `?dry_run=true` that belongs into the body is not passed over.
         """
         try:
             super().initial(request, *args, **kwargs)
@@ -43,10 +61,17 @@ class RestView(APIView):
             if self.throttle_classes and (wait := refusal_wait(request)):
                 self.throttled(request, wait)
             raise
+        user: object = request.user
+        if isinstance(user, Actor):
+            identify(token=user.token_prefix)
         if any("\x00" in str(part) for part in kwargs.values()):
             raise Http404
         if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):
             raise LengthRequired
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("", "send the body as it is, without a Content-Encoding")
+        if request.method in self.actions.keys() - {"GET"} and not self.asks_when_writing:
+            query_of(_NoQuery, request.query_params)
 
     @property
     def required_action(self) -> Action:
@@ -63,7 +88,7 @@ class RestView(APIView):
 
     def created(self, told: Any, path: str) -> Response:
         """The answer to a POST that has made something, which is at `path` below this address."""
-        headers = {"Location": self.request.build_absolute_uri(path)}
+        headers = {"Location": self.request.build_absolute_uri(path), **UNKEPT}
         return Response(told, status=201, headers=headers)
 
 

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -14,6 +15,11 @@ from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState
 
 STATUS_CHOICES = [(status.value, status.value) for status in Status]
 PHASE_CHOICES = [(phase.value, phase.value) for phase in Phase]
+NEWEST = F("id").desc(nulls_last=True)
+"""The order of lists. An id is never null: this is an order that the primary key does not have,
+so that no plan walks through all sessions by it for the few that are wanted."""
+NOT_FAILED = ["", RetryCause.USER_CANCELLED.value]
+"""The causes of final sessions that are not `ERROR`."""
 ENDED_STATES = [
     RetryState.SUCCEEDED.value,
     RetryState.EXHAUSTED.value,
@@ -117,8 +123,6 @@ class Session(models.Model):
     start_failure = models.JSONField(null=True)
     """The facts for which its start has failed: they are its end's, whatever stopping it does."""
 
-    not_before = models.DateTimeField(null=True)
-    """Not used any more; servers of the version before write it."""
     scheduling_key = models.BigIntegerField(null=True)
     """Equal for sessions that ask for the same and may run on the same executors and nodes:
     `scheduling_key.py`. Null: the next lease round finds it out."""
@@ -130,6 +134,8 @@ class Session(models.Model):
     report_seq = models.IntegerField(default=0)
     event_seq = models.IntegerField(default=0)
 
+    chain_ids: list[UUID] | None = None
+    """The ids of its chain, oldest first, where they were read along with it."""
     archived_chain: tuple[UUID, ...] | None = None
     """Of a session that is only in the log: the ids of its chain, oldest first."""
 
@@ -175,40 +181,82 @@ class Session(models.Model):
                 name="session_without_key",
             ),
             models.Index("executor", condition=Q(phase=Phase.LIVE), name="session_live_executor"),
-            models.Index("project", F("id").desc(), name="session_project_newest"),
+            # What lists filter by: one `LATERAL` a project reads its newest (`session_pages.py`).
+            # None has a column in it that changes while a session is live, so that the updates of
+            # live sessions write to no index (HOT).
+            models.Index("project", NEWEST, name="session_of_project"),
+            models.Index("project", NEWEST, condition=Q(tip=True), name="session_tips"),
+            models.Index("project", NEWEST, condition=Q(tip=False), name="session_retried"),
             models.Index(
-                "project", F("id").desc(), condition=Q(tip=True), name="session_project_tips"
+                "project",
+                NEWEST,
+                condition=Q(phase=Phase.WAITING),
+                name="session_of_waiting",
             ),
-            models.Index("queue", F("id").desc(), name="session_queue_newest"),
-            models.Index("owner", F("id").desc(), name="session_owner_newest"),
+            models.Index(
+                "project",
+                NEWEST,
+                condition=Q(phase=Phase.LIVE),
+                name="session_of_live",
+            ),
+            models.Index(
+                "project",
+                NEWEST,
+                condition=Q(phase=Phase.FINAL) & ~Q(retry_cause__in=NOT_FAILED),
+                name="session_failed",
+            ),
+            models.Index("queue", NEWEST, name="session_of_queue"),
+            models.Index("owner", "project", NEWEST, name="session_owner_project"),
             models.Index(
                 "project",
                 "job_set",
-                F("id").desc(),
+                NEWEST,
                 condition=~Q(job_set=""),
-                name="session_job_set",
+                name="session_of_job_set",
             ),
             models.Index(
                 "project",
-                "status",
-                F("id").desc(),
-                condition=Q(phase=Phase.FINAL),
-                name="session_final_status",
+                "session_type",
+                NEWEST,
+                condition=~Q(session_type=SessionType.BATCH),
+                name="session_other_types",
             ),
             models.Index(
                 "project",
                 "retry_cause",
-                F("id").desc(),
-                condition=Q(phase=Phase.FINAL) & ~Q(retry_cause=""),
-                name="session_final_cause",
+                NEWEST,
+                condition=Q(phase=Phase.FINAL),
+                name="session_cause",
+            ),
+            models.Index(
+                "project",
+                "failure_category",
+                NEWEST,
+                condition=~Q(failure_category=""),
+                name="session_category",
+            ),
+            models.Index("project", "retry_state", NEWEST, name="session_retry_state"),
+            models.Index(
+                "project",
+                "exit_code",
+                NEWEST,
+                condition=Q(exit_code__isnull=False),
+                name="session_exit_code",
+            ),
+            models.Index("project", "node", NEWEST, condition=~Q(node=""), name="session_node"),
+            models.Index(
+                "project",
+                "executor",
+                NEWEST,
+                condition=~Q(executor=""),
+                name="session_executor",
             ),
             models.Index("parent", condition=Q(parent__isnull=False), name="session_children"),
-            # A retry has its root's name, so that roots are enough to find a chain by its name.
             models.Index(
-                fields=["name"],
-                opclasses=["varchar_pattern_ops"],
-                condition=Q(parent__isnull=True) & ~Q(name=""),
-                name="session_root_name",
+                "project",
+                OpClass("name", "varchar_pattern_ops"),
+                condition=~Q(name=""),
+                name="session_name",
             ),
             models.Index(
                 "project", "id", condition=Q(retry_state=RetryState.HELD), name="session_held"

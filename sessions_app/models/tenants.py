@@ -1,5 +1,7 @@
 """Who may see and do what: domains, projects, memberships, tokens."""
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -109,6 +111,9 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     made_with = models.CharField(max_length=16, blank=True, default="", db_default="")
     """The prefix of the token that its maker came with; empty if it was no token."""
+
+    memberships: list[list[Any]] | None = None
+    """Its user's, as the fields of `Held`, where they were read along with it."""
 
     class Meta:
         constraints = [

@@ -158,6 +158,7 @@ class WebhookDelivery(models.Model):
                 name="webhook_ping_due",
             ),
             models.Index(fields=["endpoint", "id"], name="webhook_log"),
+            models.Index(fields=["endpoint", "session_id", "id"], name="webhook_of_session"),
             models.Index(
                 fields=["endpoint", "id"], condition=Q(state="failed"), name="webhook_given_up"
             ),

@@ -75,7 +75,8 @@ def _refusal(chain: LockedChain | None) -> DomainError | None:
 
 def _audit(chain: LockedChain, by: str) -> AuditRow:
     data = {"tip": str(chain.tip.id)}
-    return AuditRow(by, "session.cancel", "session", str(chain.root.id), data=data)
+    root = chain.root
+    return AuditRow(by, "session.cancel", "session", str(root.id), data, root.project_id, root.id)
 
 
 def _stop(tips: Sequence[LockedSession], by: str, now: datetime) -> None:

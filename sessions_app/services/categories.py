@@ -6,10 +6,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from retry.categories import FailureCategory as CategoryDocument
+from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, NotFound
 from sessions_app.locks import database_now
 from sessions_app.models import FailureCategory
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.versions import Expected, version_of
 
 
@@ -26,9 +26,8 @@ def category_create(
         updated_at=now,
     )
     try:
-        with transaction.atomic():
+        with audited(by=by), transaction.atomic():
             row.save(force_insert=True)
-            _audit("create", {}, row, by)
     except IntegrityError:
         raise Conflict(
             f"there is a failure category {row.name!r} already", errors={"name": ["is taken"]}
@@ -50,7 +49,7 @@ def category_change(
     expected: Expected | None = None,
 ) -> FailureCategory:
     """Change what is given of a category; or `NotFound`, `Outdated` if it is not `expected`."""
-    with transaction.atomic():
+    with audited(by=by), transaction.atomic():
         row = _locked(name, expected)
         before = _facts(row)
         if document is not None:
@@ -59,7 +58,6 @@ def category_change(
         if before != _facts(row):
             row.updated_at = database_now()
             row.save()
-            _audit("change", before, row, by)
     return row
 
 
@@ -68,10 +66,8 @@ def category_delete(name: str, *, by: str, expected: Expected | None = None) -> 
 
     Raises as `category_change`.
     """
-    with transaction.atomic():
-        row = _locked(name, expected)
-        _audit("delete", _facts(row), None, by, name)
-        row.delete()
+    with audited(by=by), transaction.atomic():
+        _locked(name, expected).delete()
 
 
 def category_version(row: FailureCategory) -> str:
@@ -95,12 +91,3 @@ def _matchers(document: CategoryDocument) -> list[Any]:
 
 def _facts(row: FailureCategory) -> dict[str, Any]:
     return {"position": row.position, "matchers": row.matchers}
-
-
-def _audit(
-    verb: str, before: dict[str, Any], row: FailureCategory | None, by: str, name: str = ""
-) -> None:
-    data = {"before": before, "after": _facts(row) if row else {}}
-    about = row.name if row else name
-    entry = AuditRow(by, f"failure_category.{verb}", "failure_category", about, data=data)
-    audit_append([entry], now=database_now())

@@ -14,9 +14,10 @@ from retry.decide import counters_after, max_attempts
 from retry.merge import bounded
 from retry.policy import parse_policy_json
 from sessions_app import wakeups
+from sessions_app.audit_context import ENGINE
 from sessions_app.bulk import array, columns, json_array
 from sessions_app.locks import LockedSession
-from sessions_app.models.audit import ENGINE
+from sessions_app.models.audit import DISPATCH
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope
 from sessions_app.scheduling_key import scheduling_key_sql
@@ -273,6 +274,7 @@ def _audit(retry: Retry, child: Child, attempts: int) -> AuditRow:
         data["resources"] = retry.resources
     if retry.resources_before is not None:
         data["resources_before"] = retry.resources_before
+    about = str(retry.parent.id)
     return AuditRow(
-        retry.by or ENGINE, "retry.dispatch", "session", str(retry.parent.id), data=data
+        retry.by or ENGINE, DISPATCH, "session", about, data, child.project_id, child.root_id
     )

@@ -244,7 +244,8 @@ def _audit(attempt: _Attempt, slot: datetime, by: str) -> AuditRow:
     if retry.resources_before is not None:
         data["resources_before"] = retry.resources_before
         data["resources"] = retry.resources or retry.resources_before
-    return AuditRow(by, "retry.request", "session", str(attempt.tip.id), data=data)
+    tip = attempt.tip
+    return AuditRow(by, "retry.request", "session", str(tip.id), data, tip.project_id, tip.root_id)
 
 
 def _refusal(

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from retry.rules import Metadata, PolicyDocument
+from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.locks import database_now, lock_policy_name
 from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
 from sessions_app.policy_selectors import policies_uses
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.retry_config import ConfigScope
 from sessions_app.versions import Expected, version_of
 
@@ -118,44 +117,18 @@ def _taken(why: str) -> Conflict:
 def _revise(
     policy: RetryPolicy, before: RetryPolicyRevision | None, document: PolicyDocument, by: str
 ) -> RetryPolicyRevision:
-    now = database_now()
-    verb = "change" if before and policy.archived_at is None else "create"
+    action = "" if before and policy.archived_at is None else "retry_policy.create"
     policy.revision += 1
     policy.archived_at = None
-    policy.save()
-    revision = RetryPolicyRevision.objects.create(
-        policy=policy,
-        revision=policy.revision,
-        document=document.document(),
-        created_at=now,
-        created_by=by,
-    )
-    _audit(policy, verb, by, before, revision)
-    return revision
-
-
-def _audit(
-    policy: RetryPolicy,
-    verb: str,
-    by: str,
-    before: RetryPolicyRevision | None,
-    after: RetryPolicyRevision | None,
-) -> None:
-    entry = AuditRow(
-        by,
-        f"retry_policy.{verb}",
-        "retry_policy",
-        str(policy),
-        policy.project.address if policy.project else "",
-        {"before": _facts(before), "after": _facts(after)},
-    )
-    audit_append([entry], now=database_now())
-
-
-def _facts(revision: RetryPolicyRevision | None) -> dict[str, Any]:
-    if revision is None:
-        return {}
-    return {"revision": revision.revision, "document": revision.document}
+    with audited(by=by, action=action):
+        policy.save()
+        return RetryPolicyRevision.objects.create(
+            policy=policy,
+            revision=policy.revision,
+            document=document.document(),
+            created_at=database_now(),
+            created_by=by,
+        )
 
 
 class Deleted(StrEnum):
@@ -186,9 +159,9 @@ def policy_delete(
             expected.check(policy_version(policy))
         if policy.archived_at is None:
             _require_unused(policy)
-            _audit(policy, "delete", by, _current(policy), None)
             policy.archived_at = database_now()
-            policy.save(update_fields=["archived_at"])
+            with audited(by=by):
+                policy.save(update_fields=["archived_at"])
     # Nothing new can name it from here on. Looking for what does may take long in a large
     # database, and keeps nobody waiting.
     with transaction.atomic():

@@ -97,4 +97,7 @@ def _stopping(session: LockedSession, by: str, message: str, now: datetime) -> C
 
 
 def _audit(session: LockedSession, by: str, reason: str) -> AuditRow:
-    return AuditRow(by, "session.preempt", "session", str(session.id), data={"reason": reason})
+    data, about = {"reason": reason}, str(session.id)
+    return AuditRow(
+        by, "session.preempt", "session", about, data, session.project_id, session.root_id
+    )

@@ -7,10 +7,9 @@ from django.db import IntegrityError, transaction
 
 from retry.quantity import parse_resource
 from sessions_app import wakeups
+from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, InvalidInput, NotFound
-from sessions_app.locks import database_now
 from sessions_app.models import Queue, Session
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.policy_names import FIELD, policies_require
 from sessions_app.services.records import cordon_check, record_delete, record_save
 from sessions_app.versions import Expected, version_of
@@ -101,8 +100,7 @@ def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> 
 
 def _dethrone(queue: Queue, by: str) -> None:
     others = Queue.objects.select_for_update(no_key=True, of=("self",)).exclude(pk=queue.pk)
-    for other in others.filter(project=queue.project, is_default=True).select_related("project"):
-        Queue.objects.filter(pk=other.pk).update(is_default=False)
-        data = {"before": {"is_default": True}, "after": {"is_default": False}}
-        entry = AuditRow(by, "queue.change", "queue", str(other), queue.project.address, data)
-        audit_append([entry], now=database_now())
+    keys = [other.pk for other in others.filter(project=queue.project, is_default=True)]
+    if keys:
+        with audited(by=by):
+            Queue.objects.filter(pk__in=keys).update(is_default=False)

@@ -7,12 +7,11 @@ from typing import NamedTuple
 from django.db import connection, transaction
 
 from sessions_app import wakeups
+from sessions_app.audit_context import audited
 from sessions_app.bulk import array, columns
 from sessions_app.errors import Conflict
-from sessions_app.locks import Counter, database_now, usage_lock_scope, usage_stop
+from sessions_app.locks import Counter, usage_lock_scope, usage_stop
 from sessions_app.models import Project, ProjectUsage
-from sessions_app.quotas import spelled
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.retry_config import ConfigScope
 from sessions_app.services.usage import usage_counted
 
@@ -31,16 +30,13 @@ def quotas_put(
     wanted = {name: limit for name, limit in limits.items() if limit is not None}
     for _ in range(TRIES):
         _begin_counting(scope, wanted)
-        with transaction.atomic():
+        with audited(by=by), transaction.atomic():
             found = usage_lock_scope(**_key(scope))
             # Somebody may just have taken away the limit that is changed here.
             if wanted.keys() <= found.keys():
-                before = {
-                    each.name: each.limit for each in found.values() if each.limit is not None
-                }
+                before = {each.name for each in found.values() if each.limit is not None}
                 named = limits.keys() if keep else {*limits, *before}
                 _set(scope, [found[name] for name in named if name in found], wanted)
-                _audit(scope, before, wanted, named, by)
                 wakeups.work_after_commit()
                 return
     raise Conflict("the quotas are being changed by somebody else; try again")
@@ -112,23 +108,6 @@ def _projects(scope: ConfigScope) -> list[int]:
     if scope.project is not None:
         return [scope.project.pk]
     return list(Project.objects.filter(domain=scope.domain).values_list("pk", flat=True))
-
-
-def _audit(
-    scope: ConfigScope,
-    before: Mapping[str, Decimal],
-    after: Limits,
-    named: Collection[str],
-    by: str,
-) -> None:
-    told = {
-        moment: {name: spelled(name, limits[name]) for name in sorted(named) if name in limits}
-        for moment, limits in (("before", before), ("after", after))
-    }
-    kind = "project" if scope.project is not None else "domain"
-    address = scope.name if scope.project is not None else ""
-    entry = AuditRow(by, "quota.put", kind, scope.name, address, told)
-    audit_append([entry], now=database_now())
 
 
 class Rebuilt(NamedTuple):

@@ -1,4 +1,4 @@
-"""Changing the defaults, the bounds and the switches of a scope, with an audit entry."""
+"""Changing the defaults, the bounds and the switches of a scope."""
 
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
@@ -9,11 +9,11 @@ from retry.decide import Mode
 from retry.merge import violations
 from retry.policy import Bounds, InlinePolicy, dump_set
 from sessions_app import wakeups
+from sessions_app.audit_context import audited
 from sessions_app.errors import InvalidInput
 from sessions_app.locks import database_now
 from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
 from sessions_app.retry_layers import bound_layers
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.policy_names import policies_require
 from sessions_app.versions import Expected, version_of
 
@@ -60,24 +60,28 @@ def retry_defaults_put(
     Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above,
     `Outdated` if they are not `expected`.
     """
-    with transaction.atomic():
-        row, new = RetryDefaults.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+    told = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
+    with audited(by=by), transaction.atomic():
+        rows = RetryDefaults.objects.select_for_update(no_key=True)
+        row, new = rows.get_or_create(**scope.key, defaults=told)
         if expected is not None:
             expected.check(layer_version(None if new else row))
-        before = {"policy": row.policy, "bounds": row.bounds}
         if keep:
             policy = InlinePolicy.model_validate(row.policy | dump_set(policy))
             bounds = Bounds.model_validate(row.bounds | dump_set(bounds))
         row.policy = dump_set(policy)
-        row.bounds = bounds.model_dump(mode="json", exclude_none=True)
+        row.bounds = _bounds(bounds)
         row.updated_at = database_now()
         row.save()
         over = violations(policy, bound_layers(scope.project, scope.domain))
         if over:
             raise InvalidInput({f"policy.{name}": texts for name, texts in over.items()})
-        after = {"policy": row.policy, "bounds": row.bounds}
-        _audit(scope, "retry_defaults.put", before, after, by)
     return row
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    told: dict[str, Any] = bounds.model_dump(mode="json", exclude_none=True)
+    return told
 
 
 def layer_version(row: RetryDefaults | RetrySettings | None) -> str:
@@ -90,14 +94,12 @@ def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | N
 
     Raises `Outdated` if they are not `expected`.
     """
-    with transaction.atomic():
+    with audited(by=by), transaction.atomic():
         row = RetryDefaults.objects.select_for_update(no_key=True).filter(**scope.key).first()
         if expected is not None:
             expected.check(layer_version(row))
         if row is not None:
-            before = {"policy": row.policy, "bounds": row.bounds}
             row.delete()
-            _audit(scope, "retry_defaults.delete", before, {}, by)
 
 
 class SettingsValues(TypedDict, total=False):
@@ -123,32 +125,22 @@ def retry_settings_put(
     Raises `InvalidInput` naming `default_policy` if the cluster has no such policy, `Outdated` if
     they are not `expected`.
     """
-    with transaction.atomic():
+    with audited(by=by), transaction.atomic():
         if name := values.get("default_policy"):
             policies_require([name], project=None, field="default_policy")
-        row, new = RetrySettings.objects.select_for_update(no_key=True).get_or_create(**scope.key)
+        rows = RetrySettings.objects.select_for_update(no_key=True)
+        row, new = rows.get_or_create(**scope.key, defaults=_stored(values))
         if expected is not None:
             expected.check(layer_version(None if new else row))
-        before = _settings(row)
         for field, value in values.items():
             setattr(row, field, value)
         row.mode = Mode(row.mode).value
         row.updated_at = database_now()
         row.save()
-        _audit(scope, "retry_settings.put", before, _settings(row), by)
         wakeups.sweep_after_commit()
     return row
 
 
-def _settings(row: RetrySettings) -> dict[str, Any]:
-    # A domain and a project have only the mode.
-    clusters = row.domain_id is None and row.project_id is None
-    return {name: getattr(row, name) for name in (SETTINGS if clusters else SETTINGS[:1])}
-
-
-def _audit(
-    scope: ConfigScope, action: str, before: dict[str, Any], after: dict[str, Any], by: str
-) -> None:
-    kind = action.partition(".")[0]
-    entry = AuditRow(by, action, kind, scope.name, data={"before": before, "after": after})
-    audit_append([entry], now=database_now())
+def _stored(values: SettingsValues) -> dict[str, Any]:
+    mode = values.get("mode")
+    return {**values} if mode is None else {**values, "mode": Mode(mode).value}

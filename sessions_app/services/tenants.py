@@ -5,12 +5,20 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.locks import database_now
-from sessions_app.models import Domain, Membership, Project, Queue, Session, SessionEvent
+from sessions_app.models import (
+    Domain,
+    Membership,
+    Project,
+    Queue,
+    RetryPolicy,
+    Session,
+    SessionEvent,
+)
 from sessions_app.models.events import ARCHIVED
 from sessions_app.models.tenants import LABEL_PATTERN
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.services.records import record_delete, record_save
 
 DEFAULT_QUEUE = "default"
@@ -40,9 +48,10 @@ def domain_delete(domain: Domain, *, by: str) -> None:
             raise NotFound(f"no domain {domain.name}")
         names = list(domain.projects.order_by("name").values_list("name", flat=True))
         if names:
-            addresses = [f"{domain.name}/{name}" for name in names[:TOLD]]
-            raise _held("domain", len(names), "project", addresses)
-        record_delete(domain, by=by)
+            raise _held(domain, names)
+        with audited(by=by):
+            _policies_archive(domain=domain)
+            record_delete(domain, by=by)
 
 
 def project_create(domain: Domain, name: str, *, by: str) -> Project:
@@ -65,20 +74,21 @@ def project_ensure(*, domain: str, name: str, by: str) -> tuple[Project, bool]:
     for field, value in (("domain", domain), ("project", name)):
         if not re.fullmatch(LABEL_PATTERN, value):
             raise InvalidInput({field: [f"{value!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
-    Domain.objects.get_or_create(name=domain)
+    with audited(by=by):
+        Domain.objects.get_or_create(name=domain)
     within = Domain.objects.select_for_update(no_key=True).get(name=domain)
     project = within.projects.filter(name=name).first()
     if project is None:
         return _make(within, name, by), True
-    _ensure_queue(project)
+    with audited(by=by):
+        _ensure_queue(project)
     return project, False
 
 
 def _make(domain: Domain, name: str, by: str) -> Project:
-    project = Project.objects.create(domain=domain, name=name)
-    _ensure_queue(project)
-    entry = AuditRow(by, "project.create", "project", project.address, project.address)
-    audit_append([entry], now=database_now())
+    with audited(by=by):
+        project = Project.objects.create(domain=domain, name=name)
+        _ensure_queue(project)
     return project
 
 
@@ -101,23 +111,33 @@ def project_delete(project: Project, *, by: str) -> None:
             raise NotFound(f"no project {project.address}")
         if queues.exclude(pk__in=held).exists():
             raise Conflict("a queue was made in it at the same time; try again")
-        if _ever_ran(project):
+        if project_ever_ran(project):
             raise Conflict(
                 f"sessions ran in project {project.address}, and what ran stays known: cordon its "
                 "queues to close it",
                 held_by=["sessions"],
             )
         # The scheduler's records, which know of projects and not the other way round.
-        executors: Any = getattr(project, "executor_set").order_by("name")  # noqa: B009
-        names = list(executors.values_list("name", flat=True))
-        if names:
-            raise _held("project", len(names), "executor", names[:TOLD])
-        queues.delete()
-        record_delete(project, by=by)
+        executors: Any = getattr(project, "executor_set")  # noqa: B009
+        if executors.exists():
+            # Which, is nothing that those who manage a domain are told anywhere.
+            raise Conflict(
+                "executors are set to serve the project: a cluster admin changes that first",
+                held_by=["executors"],
+            )
+        with audited(by=by):
+            queues.delete()
+            _policies_archive(project=project)
+            record_delete(project, by=by)
 
 
-def _ever_ran(project: Project) -> bool:
-    """Sessions leave the table with an event that says so."""
+def _policies_archive(**place: Domain | Project) -> None:
+    # Their rows go after that of the place, when its name is gone, which the audit log tells.
+    RetryPolicy.objects.filter(archived_at=None, **place).update(archived_at=database_now())
+
+
+def project_ever_ran(project: Project) -> bool:
+    """Whether a session ever did; one leaves the table with an event that says so."""
     if Session.objects.filter(project=project).exists():
         return True
     archived = SessionEvent.objects.filter(type=ARCHIVED, attempt=0, time__gte=project.created_at)
@@ -150,8 +170,9 @@ def _taken(why: str) -> Conflict:
     return Conflict(why, errors={"name": ["is taken"]})
 
 
-def _held(kind: str, count: int, holder: str, names: list[str]) -> Conflict:
-    more = f" and {count - len(names)} more" if count > len(names) else ""
-    told = f"{count} {holder}{'' if count == 1 else 's'}"
-    why = f"the {kind} is in use by {told}, take them away first: {', '.join(names)}{more}"
-    return Conflict(why, held_by=[f"{holder} {name}" for name in names])
+def _held(domain: Domain, names: list[str]) -> Conflict:
+    addresses = [f"{domain.name}/{name}" for name in names[:TOLD]]
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    told = f"{len(names)} project{'' if len(names) == 1 else 's'}"
+    why = f"the domain is in use by {told}, take them away first: {', '.join(addresses)}{more}"
+    return Conflict(why, held_by=[f"project {address}" for address in addresses])

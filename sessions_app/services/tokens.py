@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q
 from django.utils import timezone
 
+from sessions_app.audit_context import audited
 from sessions_app.errors import NotFound
-from sessions_app.locks import database_now
-from sessions_app.models import ApiToken, Project, RequestBudget
-from sessions_app.services.audit import AuditRow, audit_append
+from sessions_app.joined_rows import JoinedRows, Part
+from sessions_app.models import ApiToken, Domain, Project, RequestBudget
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +41,12 @@ def token_create(
 ) -> str:
     """Make a token for a user or an executor; the secret, which is not kept.
 
-    `by` is the person who asked, if one did: that is audited. `made_with` is the prefix of the
+    `by` is the person who asked, for the audit log. `made_with` is the prefix of the
     token that they came with.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
-    with transaction.atomic():
-        token = ApiToken.objects.create(
+    with audited(by=by):
+        ApiToken.objects.create(
             name=name,
             prefix=secret[:PREFIX_LENGTH],
             digest=_digest(secret),
@@ -58,17 +57,6 @@ def token_create(
             expires_at=expires_at,
             made_with=made_with,
         )
-        if by:
-            data = {
-                "name": name,
-                "bearer": _bearer(token),
-                "project": project.address if project else None,
-                "read_only": read_only,
-                "expires_at": expires_at and expires_at.isoformat(),
-                "made_with": made_with,
-            }
-            entry = AuditRow(by, "token.create", "token", token.prefix, data=data)
-            audit_append([entry], now=database_now())
     return secret
 
 
@@ -77,20 +65,38 @@ def token_made(secret: str) -> ApiToken:
     return ApiToken.objects.select_related("user", "project__domain").get(digest=_digest(secret))
 
 
-def _bearer(token: ApiToken) -> str:
-    return token.user.username if token.user else f"executor:{token.executor_name}"
+_FIND = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_apitoken t
+    LEFT JOIN auth_user u ON u.id = t.user_id
+    LEFT JOIN sessions_app_project p ON p.id = t.project_id
+    LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
+    WHERE t.digest = %s AND (t.expires_at IS NULL OR t.expires_at > %s)
+        AND (u.id IS NULL OR u.is_active)
+    """,
+    (
+        Part(ApiToken, "t"),
+        Part(User, "u", "user", without="password"),
+        Part(Project, "p", "project"),
+        Part(Domain, "d", "project.domain"),
+    ),
+    memberships="""(
+        SELECT json_agg(json_build_array(m.role, m.project_id, m.domain_id, o.domain_id))
+        FROM sessions_app_membership m LEFT JOIN sessions_app_project o ON o.id = m.project_id
+        WHERE m.user_id = t.user_id)""",
+)
 
 
 def token_find(secret: str) -> ApiToken | None:
-    """The valid token of this secret, its use recorded; None if unknown, expired or disabled."""
+    """The valid token of this secret with its user's memberships, its use recorded.
+
+    None if it is unknown, has expired, or its user is disabled.
+    """
     now = timezone.now()
-    token = (
-        ApiToken.objects.select_related("user", "project__domain")
-        .filter(Q(expires_at=None) | Q(expires_at__gt=now), digest=_digest(secret))
-        .first()
-    )
-    if token is None or (token.user is not None and not token.user.is_active):
+    found: list[ApiToken] = _FIND.read([_digest(secret), now])
+    if not found:
         return None
+    (token,) = found
     if token.last_used_at is None or now - token.last_used_at > USE_RESOLUTION:
         _record_use(token.pk, now)
     return token
@@ -150,17 +156,7 @@ def executor_tokens_revoke(executor_name: str, *, by: str) -> None:
 
 
 def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
-    entries = [
-        AuditRow(
-            by,
-            "token.revoke",
-            "token",
-            token.prefix,
-            data={"name": token.name, "bearer": _bearer(token)},
-        )
-        for token in tokens
-    ]
-    audit_append(entries, now=database_now())
     keys = [token.pk for token in tokens]
     RequestBudget.objects.filter(pk__in=keys).delete()
-    ApiToken.objects.filter(pk__in=keys).delete()
+    with audited(by=by, action="token.revoke"):
+        ApiToken.objects.filter(pk__in=keys).delete()

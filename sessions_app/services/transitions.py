@@ -5,6 +5,7 @@ table of transitions, writes all rows in one statement for each set of columns, 
 one. The events carry the changed facts, so that the log always folds to the row.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from sessions_app import states
 from sessions_app.bulk import array, json_array
@@ -20,6 +21,8 @@ from sessions_app.fold import FACTS
 from sessions_app.services.usage import Move, usage_note
 from sessions_app.states import Status
 from sessions_app.wakeups import webhooks_after_commit
+
+logger = logging.getLogger("sessions_app.events")
 
 # Columns that a change may set, with the type of their array. `status` brings `phase` with it.
 _TYPES = {
@@ -211,6 +214,8 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
     if not rows:
         return
     webhooks_after_commit()
+    if logger.isEnabledFor(logging.INFO):
+        transaction.on_commit(lambda: _tell(rows))
     sessions = [row.session for row in rows]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -227,3 +232,15 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
                 json_array(row.data for row in rows),
             ],
         )
+
+
+def _tell(rows: Sequence[EventRow]) -> None:
+    for row in rows:
+        session = row.session
+        told = {
+            "session_id": str(session.id),
+            "root_session_id": str(session.root_id),
+            "attempt": session.retry_count,
+            "change": row.type,
+        }
+        logger.info("session", extra=told)

@@ -15,14 +15,13 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import connection
 
+from sessions_app.audit_context import ENGINE, audited
 from sessions_app.bulk import array, columns
 from sessions_app.cursors import START, Cursor
 from sessions_app.event_log import COLUMNS, LoggedEvent, logged
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import database_now, lock_webhooks
-from sessions_app.models.audit import ENGINE
 from sessions_app.models.webhooks import MAX_REASON
-from sessions_app.services.audit import AuditRow, audit_append
 from sessions_app.webhook_rules import Answer, Result, Verdict
 
 SLICE = 2_000
@@ -349,12 +348,10 @@ _PAUSE = """
             ELSE w.failures || ' attempts failed in a row' END,
         epoch = coalesce(w.epoch, r.epoch), xid = coalesce(w.xid, r.xid),
         event_id = coalesce(w.event_id, r.event_id)
-    FROM sessions_app_webhookreader r, sessions_app_project p, sessions_app_domain d
-    WHERE w.id = ANY(%(ids)s::uuid[]) AND w.paused_at IS NULL AND p.id = w.project_id
-        AND d.id = p.domain_id AND (w.id = ANY(%(gone)s::uuid[])
+    FROM sessions_app_webhookreader r
+    WHERE w.id = ANY(%(ids)s::uuid[]) AND w.paused_at IS NULL AND (w.id = ANY(%(gone)s::uuid[])
             OR w.failures >= %(failures)s
                 AND w.failing_since <= %(now)s::timestamptz - make_interval(secs => %(after)s))
-    RETURNING w.id, d.name || '/' || p.name, w.paused_reason
 """
 
 
@@ -415,10 +412,5 @@ def _judge_health(outcomes: Iterable[Outcome], now: datetime) -> None:
             "failures": int(limits["webhook_pause_failures"]),
             "after": limits["webhook_pause_after"],
         }
-        cursor.execute(_PAUSE, wanted)
-        paused = cursor.fetchall()
-    entries = [
-        AuditRow(ENGINE, "webhook.pause", "webhook", str(row[0]), row[1], {"reason": row[2]})
-        for row in paused
-    ]
-    audit_append(entries, now=now)
+        with audited(by=ENGINE, action="webhook.pause"):
+            cursor.execute(_PAUSE, wanted)

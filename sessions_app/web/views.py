@@ -14,7 +14,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from sessions_app.api.filters import SessionFilter
 from sessions_app.api.render import (
     attempt_json,
     decision_json,
@@ -27,10 +26,11 @@ from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import DomainError, NotFound, NotPermitted
 from sessions_app.grants import grants
 from sessions_app.models import Session
-from sessions_app.selectors import chain_attempts, session_events, session_get, sessions_visible
+from sessions_app.selectors import chain_attempts, session_events, session_get
 from sessions_app.services.cancel import WAITING_RETRY, chain_cancel
 from sessions_app.services.logs import log_tail
 from sessions_app.services.manual_retry import session_retry
+from sessions_app.session_pages import Place, SessionsWanted, sessions_page
 from sessions_app.states import FINAL_STATUSES, Status
 
 PAGE = 50
@@ -97,12 +97,8 @@ def home(request: HttpRequest) -> HttpResponse:
 def _page(actor: Actor, wanted: HomeFilter) -> list[Session]:
     """One page of newest attempts, and one more if there are more."""
     shared = wanted.model_dump(include={"status", "project", "search"})
-    sessions = SessionFilter(tip=True, **shared).apply(sessions_visible(actor))
-    forward = wanted.order == "oldest"
-    if wanted.after is not None:
-        beyond = {"pk__gt" if forward else "pk__lt": wanted.after}
-        sessions = sessions.filter(**beyond)
-    return list(sessions.order_by("id" if forward else "-id")[: PAGE + 1])
+    place = Place(PAGE + 1, newest_first=wanted.order == "newest", beyond=wanted.after)
+    return sessions_page(actor, SessionsWanted(tip=True, **shared), place)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

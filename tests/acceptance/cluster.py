@@ -28,7 +28,10 @@ credentials.ensure_executor(directory, project)
 
 
 class Cluster:
-    """A database, a web server and an executor; workers and beats come and go."""
+    """A database, a web server and an executor; workers and beats come and go.
+
+    `directory` may hold a prepared database.
+    """
 
     def __init__(self, directory: Path, broker_url: str):
         self._directory = directory

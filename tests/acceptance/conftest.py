@@ -1,17 +1,19 @@
 """One standalone server for all tests that leave it running."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from reprise_client import Client
 
 from tests.acceptance.running import Standalone
+from tests.prepared import copy_database
 
 
 @pytest.fixture(scope="session")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+def standalone(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """Runs for the whole test run; whoever stops or kills it wants one of its own."""
-    data_dir = tmp_path_factory.mktemp("standalone") / "data"
+    data_dir = copy_database(prepared, tmp_path_factory.mktemp("standalone") / "data")
     with Standalone(data_dir) as server:
         # Receivers of webhooks are on this machine.
         server.start(REPRISE_WEBHOOK_ALLOWED_NETWORKS="127.0.0.0/8", REPRISE_WEBHOOK_ALLOW_HTTP="1")

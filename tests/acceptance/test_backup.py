@@ -30,6 +30,7 @@ from tests.acceptance.running import (
     submit,
     until,
 )
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.slow,
@@ -73,9 +74,9 @@ def backup(standalone: Standalone, tmp_path_factory: pytest.TempPathFactory) -> 
     return _backup(standalone.data_dir, tmp_path_factory.mktemp("backups") / "backup")
 
 
-def test_after_a_restore_everything_goes_on(tmp_path: Path) -> None:
+def test_after_a_restore_everything_goes_on(prepared: Path, tmp_path: Path) -> None:
     """The machine is lost after the backup: what ran ends and comes back, what waits happens."""
-    with Standalone(tmp_path / "lost") as lost:
+    with Standalone(copy_database(prepared, tmp_path / "lost")) as lost:
         lost.start()
         done = submit(lost.client, "echo kept")
         ended(lost.client, done)
@@ -123,9 +124,9 @@ def _numbers_jumped(url: str) -> bool:
     return bool(found[0] > JUMP and found[1] > JUMP and found[2] == 1)
 
 
-def test_a_server_that_is_down_is_backed_up(tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_backed_up(prepared: Path, tmp_path: Path) -> None:
     """Also one that was killed: the backup goes through PostgreSQL's recovery."""
-    with Standalone(tmp_path / "data") as server:
+    with Standalone(copy_database(prepared, tmp_path / "data")) as server:
         server.start()
         session = submit(server.client, "echo kept")
         ended(server.client, session)

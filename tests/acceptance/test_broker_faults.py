@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -22,6 +23,7 @@ from reprise.watchdog import EXIT_CODE
 from tests.acceptance.broker import PrivateNode, wipe
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.running import Program, check_database, ended, retry_waits, submit, until
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -96,8 +98,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateNode]:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory, node: PrivateNode) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), node.url)
+def everything(
+    prepared: Path, tmp_path_factory: pytest.TempPathFactory, node: PrivateNode
+) -> Iterator[Cluster]:
+    cluster = Cluster(copy_database(prepared, tmp_path_factory.mktemp("cluster")), node.url)
     try:
         yield cluster
         # Once, after all of it: nothing lost, nothing twice.

@@ -362,3 +362,20 @@ def test_reading_needs_no_javascript(
     assert "attempt 3 of 3" in text
     assert "Gave up" in text
     assert "so none is left" in text
+
+
+def test_graphiql_works_without_any_other_server(
+    browser: Browser, live_server: LiveServer, project: Project, owner: User
+) -> None:
+    factories.submit(project, owner=owner, name="shown")
+    sign_in(browser, live_server, owner, "/graphql/")
+    browser.wait("document.querySelector('.graphiql-execute-button') !== null")
+    # What it asks about the schema came back, which the pane of documents tells.
+    browser.run("document.querySelector('[aria-label=\"Show Documentation Explorer\"]').click()")
+    browser.wait("document.body.innerText.includes('Root Types')")
+    browser.run("document.querySelector('.graphiql-execute-button').click()")
+    browser.wait("document.querySelector('.result-window').innerText.includes('shown')")
+    loaded = browser.run("performance.getEntriesByType('resource').map((each) => each.name)")
+    assert loaded
+    assert all(name.startswith((live_server.url, "data:")) for name in loaded), loaded
+    assert browser.screenshot().startswith(b"\x89PNG")

@@ -9,9 +9,10 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
-from sessions_app.models import AuditEntry, RetryPolicy, RetrySettings
+from sessions_app.models import RetryPolicy, RetrySettings
 from tests import factories
 from tests.acceptance.test_browser import DESKTOP, PHONE, Browser, browser, sign_in
+from tests.audit import audited_acts
 from tests.integration.admin import World, records, url
 
 __all__ = ["browser"]
@@ -132,7 +133,7 @@ def test_an_operator_switches_retries_off_after_reading_what_that_does(
     click(browser, "Yes, switch off")
     wait_for_page(browser, "/admin/sessions_app/retrysettings/")
     assert RetrySettings.objects.get(domain=None, project=None).mode == "off"
-    assert AuditEntry.objects.filter(actor="root", object_id="cluster").exists()
+    assert audited_acts().filter(actor="root", object_id="cluster").exists()
 
 
 def test_an_operator_cancels_chosen_chains_from_the_list(

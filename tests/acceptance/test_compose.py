@@ -30,9 +30,11 @@ from tests.acceptance.broker import private_broker
 from tests.acceptance.compose import FILE, Stack, instructions, interpolated, seconds, variables
 from tests.acceptance.running import ROOT, check_database, ended, processes_of, submit
 from tests.conftest import unavailable
+from tests.observability import exposed, expressions, faults
 
 SECRETS = {"REPRISE_SECRET_KEY", "POSTGRES_PASSWORD", "RABBITMQ_PASSWORD"}
 FILLED = dict.fromkeys(SECRETS, "k" * 40) | {"REPRISE_HOST": "reprise.example.org"}
+METRICS_TOKEN = "prometheus-" + "m" * 32
 OURS = {"migrate", "setup", "web", "front", "worker", "worker-background", "beat", "executor"}
 THERE = {"postgres", "rabbitmq"}
 
@@ -193,8 +195,10 @@ class Production:
 def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]:
     directory = tmp_path_factory.mktemp("compose")
     postgres = EmbeddedPostgres(directory / "data")
-    ports = {name: _free_port() for name in ("web", "front", "ingress", "health")}
+    names = ("web", "front", "ingress", "health", "worker", "worker-background")
+    ports = {name: _free_port() for name in names}
     environ = {**FILLED, "REPRISE_SCHEME": "http", "REPRISE_HOST": "127.0.0.1"}
+    environ["REPRISE_METRICS_TOKEN"] = METRICS_TOKEN
     with private_broker(KINDS) as broker_url:
         socket_dir = postgres.start().split("@")[1].split(":")[0].replace("%2F", "/")
         replace = {
@@ -206,6 +210,8 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
             "front:8001": f"127.0.0.1:{ports['front']}",
             "8000": ports["web"],
             "8001": ports["front"],
+            "9100": ports["worker"],
+            "9101": ports["worker-background"],
             "{$HTTP_PORT:80}": ports["ingress"],
             "{$HTTPS_PORT:443}": _free_port(),
             "{$HEALTH_PORT:2015}": ports["health"],
@@ -319,6 +325,52 @@ def test_pages_and_their_cookies_are_for_https(production: Production) -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 @together
+def test_each_process_tells_what_its_family_has_counted(production: Production) -> None:
+    """gunicorn's workers and the processes of a pool are one, whichever of them is asked."""
+    asked = Client(f"http://127.0.0.1:{production.ports['web']}", production.token)
+    route = 'door="rest",method="GET",route="api/v2/whoami/"'
+    line = f'reprise_http_requests_total{{{route},status="200"}}'
+    before = _sample(production, "web", line)
+    for _ in range(20):
+        asked.whoami()
+    asked.close()
+    assert [_sample(production, "web", line) for _ in range(5)] == [before + 20] * 5
+    flaky = "test $REPRISE_ATTEMPT -gt 0"
+    session = submit(production.client, flaky, policy={"max_retries": 1})
+    assert len(ended(production.client, session)) == 2
+    names = ("web", "front", "worker", "worker-background")
+    scrapes = {name: _scrape(production, name) for name in names}
+    runs = 'reprise_task_runs_total{outcome="succeeded",task="sessions_app.tasks.'
+    assert f"{runs}dispatch_due_retries" in scrapes["worker"]
+    assert f"{runs}deliver_webhooks" not in scrapes["worker"]
+    assert 'reprise_executor_leases{executor="local"} 0.0' in scrapes["front"]
+    assert f"{runs}" not in scrapes["web"]
+    # All that is used is there, but what this stack has not done.
+    there = exposed(*scrapes.values())
+    missing = {each for text in expressions().values() for each in faults(text, there)}
+    not_done = ("reprise_webhook_attempts_total", "reprise_session_retry_exhausted_total")
+    assert {each for each in missing if each.startswith("there is no ")} <= {
+        f"there is no {name}" for name in not_done
+    }
+
+
+def _scrape(production: Production, name: str) -> str:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{production.ports[name]}/metrics",
+        headers={"Authorization": f"Bearer {METRICS_TOKEN}"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+def _sample(production: Production, name: str, line: str) -> float:
+    found = re.search(rf"^{re.escape(line)} (\S+)$", _scrape(production, name), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
 def test_the_ingress_gives_the_front_what_is_held(production: Production) -> None:
     if not production.has_ingress:
         unavailable("no caddy here: apt-get install caddy")
@@ -351,10 +403,20 @@ def test_sigterm_ends_each_in_its_time(production: Production) -> None:
         assert code == (-signal.SIGTERM if name == "front" else 0), (name, program.said)
         assert took < seconds(stack.services[name]["stop_grace_period"])
         assert "Traceback" not in program.said[1], (name, program.said[1])
+        if name in OURS:
+            _check_lines("".join(program.said))
         if name == "front" and production.has_ingress:
             assert _status(f"{production.url}/healthz") == 200
             assert _status(f"{production.url}/api/v2/sessions/x/events/") == 502
     assert stack.running == []
+
+
+def _check_lines(text: str) -> None:
+    """Every line of a process, from its start to its end, is an object and holds no secret."""
+    for line in text.splitlines():
+        assert json.loads(line).keys() >= {"timestamp", "level", "logger", "event"}, line
+    for secret in (FILLED["POSTGRES_PASSWORD"], METRICS_TOKEN):
+        assert secret not in text
 
 
 def _status(url: str) -> int:

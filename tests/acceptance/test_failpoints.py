@@ -6,8 +6,6 @@ together visit every one.
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,15 +19,15 @@ from reprise_client import ApiError, Attempt, RepriseError
 
 from executor import failpoints as agents
 from sessions_app import failpoints as servers
+from tests.acceptance.beside import Beside
 from tests.acceptance.running import (
-    ROOT,
     Standalone,
-    clean_environ,
     ended,
     reached,
     submit,
     until,
 )
+from tests.prepared import copy_database
 from tests.receiver import receiving
 
 pytestmark = [
@@ -45,43 +43,42 @@ and lives again; then it asks again, as a client does that got no answer, and ju
 
 
 class Lives:
-    """A standalone whose lives each have one failpoint, off until it is armed."""
+    """A standalone that dies, or whose agent dies, at the failpoint that is armed."""
 
     def __init__(self, directory: Path):
         self.server = Standalone(directory / "data")
         self.diary = directory / "diary"
-        self._once = directory / "once"
-        self._failpoint = ""
+        self._armed = directory / "armed"
+        self.beside = Beside(self.server.database_url, directory)
 
-    def begin(self, failpoint: str, *, armed: bool = False) -> None:
-        """A life with this failpoint; nothing happens if it lives already."""
-        if self._failpoint == failpoint and not armed:
-            return
-        if self._failpoint:
-            self.server.kill()
-        self._failpoint = failpoint
-        self._once.touch()
-        if armed:
-            self.arm()
-        self.server.start(REPRISE_FAILPOINT=failpoint, REPRISE_FAILPOINT_ONCE=str(self._once))
+    def begin(self) -> None:
+        """Its next life."""
+        self.server.start(REPRISE_FAILPOINT_FILE=str(self._armed))
 
-    def arm(self) -> None:
-        self._once.unlink()
+    def arm(self, failpoint: str) -> None:
+        """Of the server or of its agent."""
+        draft = self._armed.with_suffix(".new")
+        draft.write_text(failpoint)
+        draft.rename(self._armed)
 
     @property
     def fired(self) -> bool:
-        return self._once.exists()
+        return not self._armed.exists()
 
     def await_server_death(self) -> None:
         """The server has died at its failpoint; its agent dies with it."""
         self.server.await_death()
         assert self.server.program.process.returncode == -signal.SIGKILL
         assert self.fired
-        self._failpoint = ""
 
     def await_agent_death(self) -> None:
         """The agent has died at its failpoint; the server starts another one."""
         until(lambda: self.fired, "the agent has died")
+
+    def run_beside(self, code: str, *, failpoint: str | None = None) -> None:
+        """Run it in a process that is to die at the failpoint, if one is named."""
+        wanted = -signal.SIGKILL if failpoint else 0
+        assert self.beside.run(code, failpoint=failpoint) == wanted, self.beside.said
 
     def flaky(self) -> str:
         """A script that keeps a diary of all that ever ran, and fails at its first attempt."""
@@ -106,11 +103,12 @@ class Lives:
 
 
 @pytest.fixture(scope="module")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+def lives(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
     lives = Lives(tmp_path_factory.mktemp("lives"))
-    with lives.server:
+    copy_database(prepared, lives.server.data_dir)
+    with lives.server, lives.beside:
+        lives.begin()
         yield lives
-        lives.begin("none")
         assert lives.server.violations() == []
 
 
@@ -203,9 +201,9 @@ def _settled_beside(lives: Lives, name: str) -> None:
         from sessions_app.services.settle import End, sessions_settle
         sessions_settle({{UUID("{session}"): End(Termination(exit_code=1))}})
     """
-    _run_beside(lives, settle, failpoint=name)
-    _run_beside(lives, settle)
-    _run_beside(lives, "from sessions_app.tasks import sweep_retries; sweep_retries()")
+    lives.run_beside(settle, failpoint=name)
+    lives.run_beside(settle)
+    lives.run_beside("from sessions_app.tasks import sweep_retries; sweep_retries()")
     lives.judge(session)
 
 
@@ -222,7 +220,7 @@ def _expired_beside(lives: Lives, name: str) -> None:
             executor = Executor.objects.get()
             lease_round(executor.name, executor.incarnation)
         """
-        _run_beside(lives, grant)
+        lives.run_beside(grant)
         reached(client, session, "SCHEDULED")
         with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
             with psycopg.connect(lives.server.database_url) as connection:
@@ -230,8 +228,8 @@ def _expired_beside(lives: Lives, name: str) -> None:
                     "UPDATE scheduler_lease SET granted_at = granted_at - interval '1 hour'"
                 )
             expire = "from scheduler.services.expire import leases_expire; leases_expire()"
-            _run_beside(lives, expire, failpoint=name)
-            _run_beside(lives, expire)
+            lives.run_beside(expire, failpoint=name)
+            lives.run_beside(expire)
     lives.judge(session)
     assert "session.lease_expired" in [event.type for event in client.events(session)]
 
@@ -255,14 +253,14 @@ def _verified_beside(lives: Lives, name: str) -> None:
             token = Lease.objects.get(session="{session}").fencing_token
             reports_apply(at.name, at.incarnation, [{{**{report!r}, "fencing_token": token}}])
         """
-        _run_beside(lives, show)
+        lives.run_beside(show)
         with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
             with psycopg.connect(lives.server.database_url) as connection:
                 connection.execute("UPDATE scheduler_executor SET last_seen_at = now() + '1 h'")
                 connection.execute("UPDATE scheduler_lease SET verify_at = now()")
             verify = "from scheduler.services.verify import starts_verify; starts_verify()"
-            _run_beside(lives, verify, failpoint=name)
-            _run_beside(lives, verify)
+            lives.run_beside(verify, failpoint=name)
+            lives.run_beside(verify)
     first, second = ended(client, session)
     assert (first.cause, second.status, lives.ran(second)) == (
         "image_pull_failure", "TERMINATED", 1,
@@ -282,10 +280,10 @@ def _drained_beside(lives: Lives, name: str) -> None:
         from scheduler.services.drain import executor_drain
         executor_drain("local", by="root", reason="new kernel")
     """
-    _run_beside(lives, drain, failpoint=name)
+    lives.run_beside(drain, failpoint=name)
     if name == "drain.before_commit":
         assert not client.executor("local").cordoned
-        _run_beside(lives, drain)
+        lives.run_beside(drain)
     until(lambda: client.session(session).final, "it was stopped")
     client.executor_uncordon("local")
     first, second = ended(client, session)
@@ -312,13 +310,13 @@ def _archived_beside(lives: Lives, name: str) -> None:
         chains_forget(database_now(), 2**62)
     """
     if name.startswith("archive"):
-        _run_beside(lives, archive, failpoint=name)
-        _run_beside(lives, archive)
+        lives.run_beside(archive, failpoint=name)
+        lives.run_beside(archive)
         assert client.session(session) == before
     else:
-        _run_beside(lives, archive)
-        _run_beside(lives, forget, failpoint=name)
-        _run_beside(lives, forget)
+        lives.run_beside(archive)
+        lives.run_beside(forget, failpoint=name)
+        lives.run_beside(forget)
         with pytest.raises(ApiError, match="Not found"):
             client.session(session)
 
@@ -350,14 +348,13 @@ def _sent_beside(lives: Lives, name: str) -> None:
     """
     # The server's own worker may not come first.
     with receiving() as receiver, _stopped(lives.server.program.process.pid):
-        _run_beside(
-            lives,
+        lives.run_beside(
             textwrap.dedent(make).format(url=receiver.url) + textwrap.dedent(send),
             failpoint=name,
         )
-        _run_beside(lives, send)
-        _run_beside(
-            lives, "from sessions_app.models import *; WebhookEndpoint.objects.all().delete()"
+        lives.run_beside(send)
+        lives.run_beside(
+            "from sessions_app.models import *; WebhookEndpoint.objects.all().delete()"
         )
     told = [got.event["seq"] for got in receiver.got if got.event["session_id"] == session]
     assert list(dict.fromkeys(told)) == list(range(1, len(set(told)) + 1))
@@ -371,21 +368,6 @@ def _stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
-
-
-def _run_beside(lives: Lives, code: str, *, failpoint: str | None = None) -> None:
-    """Run it in a process that is to die at the failpoint, if one is named."""
-    environ = clean_environ(
-        DATABASE_URL=lives.server.database_url,
-        DJANGO_SETTINGS_MODULE="reprise.settings",
-        REPRISE_WEBHOOK_ALLOWED_NETWORKS="127.0.0.0/8",
-        REPRISE_WEBHOOK_ALLOW_HTTP="1",
-        **({"REPRISE_FAILPOINT": failpoint} if failpoint else {}),
-    )
-    program = f"import django; django.setup()\n{textwrap.dedent(code)}"
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-    assert done.returncode == (-signal.SIGKILL if failpoint else 0), done.stderr
 
 
 STORIES: dict[str, Callable[[Lives], Story]] = {
@@ -416,31 +398,31 @@ AT_AGENT_START = ("incarnation_write", "journal_rewrite")
 
 @pytest.mark.parametrize("name", IN_SERVER)
 def test_the_server_dies_at(lives: Lives, name: str) -> None:
-    lives.begin(name)
     story = STORIES.get(name.partition(".")[0], _flaky)(lives)
     next(story)
-    lives.arm()
+    lives.arm(name)
     next(story)
     lives.await_server_death()
-    # The life after this death is already that of the next test.
-    lives.begin(IN_SERVER[(IN_SERVER.index(name) + 1) % len(IN_SERVER)])
+    lives.begin()
     assert list(story) == []
 
 
 @pytest.mark.parametrize("name", IN_PROCESS_BESIDE)
 def test_a_process_beside_the_server_dies_at(lives: Lives, name: str) -> None:
-    lives.begin("none")
     BESIDE[name.partition(".")[0]](lives, name)
 
 
 @pytest.mark.parametrize("name", agents.NAMES)
 def test_the_agent_dies_at(lives: Lives, name: str) -> None:
-    at_start = name.endswith(AT_AGENT_START)
-    lives.begin(name, armed=at_start)
+    if agents.NAMES.index(name) % 3 == 0:  # the pause before its next start grows with each death
+        lives.server.kill()
+        lives.begin()
     story = (_refused if "return" in name else _flaky)(lives)
     next(story)
-    if not at_start:
-        lives.arm()
+    agent = until(lives.server.agent_pid, "an agent runs")
+    lives.arm(name)
+    if name.endswith(AT_AGENT_START):
+        os.kill(agent, signal.SIGKILL)  # the next one dies as it begins
     next(story)
     lives.await_agent_death()
     assert list(story) == []

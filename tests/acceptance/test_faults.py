@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.acceptance.running import (
     submit,
     until,
 )
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,9 +31,10 @@ HANGS_ONCE = 'echo "attempt $REPRISE_ATTEMPT"; test "$REPRISE_ATTEMPT" -gt 0 || 
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+def server(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """Of these tests only; each leaves it running and sound."""
-    with Standalone(tmp_path_factory.mktemp("faults") / "data") as server:
+    data_dir = copy_database(prepared, tmp_path_factory.mktemp("faults") / "data")
+    with Standalone(data_dir) as server:
         server.start()
         yield server
         server.stop()
@@ -99,7 +102,11 @@ def _about(journal: Path, session_id: str) -> bytes:
 def test_a_retry_that_waits_happens_in_the_next_life(server: Standalone) -> None:
     """Its hint died with the broker in memory: the sweep brings it."""
     script = 'test "$REPRISE_ATTEMPT" -gt 0'
-    session = submit(server.client, script, policy={"max_retries": 1, "retry_delay": 6})
+    began = time.monotonic()
+    _kill_everything(server)
+    server.start()
+    delay = 3 + 2 * (time.monotonic() - began)  # the next life has begun before the retry is due
+    session = submit(server.client, script, policy={"max_retries": 1, "retry_delay": delay})
     due = retry_waits(server.client, session).retry_state.due_at
     assert due is not None
     _kill_everything(server)

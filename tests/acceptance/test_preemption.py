@@ -20,6 +20,7 @@ from tests.acceptance.running import (
     submit,
     until,
 )
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,8 +39,9 @@ SIMULATED = json.dumps({"exit_codes": 0, "seconds": [300, 0.1]})
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("preemption") / "data") as standalone:
+def server(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    data_dir = copy_database(prepared, tmp_path_factory.mktemp("preemption") / "data")
+    with Standalone(data_dir) as standalone:
         standalone.start()
         yield standalone
         assert standalone.violations() == []

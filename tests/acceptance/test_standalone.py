@@ -23,6 +23,7 @@ from tests.acceptance.running import (
     submit,
     until,
 )
+from tests.prepared import copy_database
 
 pytestmark = pytest.mark.slow
 
@@ -119,8 +120,8 @@ def test_runs_for_an_ordinary_user(open_dir: Path, ordinary_python: list[str]) -
         _gone(server.data_dir)
 
 
-def test_stops_in_time_with_a_stubborn_session(tmp_path: Path) -> None:
-    with Standalone(tmp_path / "data") as server:
+def test_stops_in_time_with_a_stubborn_session(prepared: Path, tmp_path: Path) -> None:
+    with Standalone(copy_database(prepared, tmp_path / "data")) as server:
         server.start()
         session = submit(server.client, STUBBORN, termination_grace_period=60)
         reached(server.client, session, "RUNNING")
@@ -229,8 +230,8 @@ def test_can_be_ended_at_any_moment_of_its_start(tmp_path: Path, number: signal.
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
 
 
-def test_a_killed_agent_is_started_again(tmp_path: Path) -> None:
-    with Standalone(tmp_path / "data") as server:
+def test_a_killed_agent_is_started_again(prepared: Path, tmp_path: Path) -> None:
+    with Standalone(copy_database(prepared, tmp_path / "data")) as server:
         server.start()
         for _ in range(2):
             before = until(server.agent_pid, "an agent runs")

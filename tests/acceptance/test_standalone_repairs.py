@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.running import Program, Standalone, ended, processes_of, submit, until
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,9 +31,9 @@ def refusal(program: Program) -> str:
 
 
 @pytest.fixture(scope="module")
-def used_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def used_dir(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a server that has run and was stopped."""
-    data_dir = tmp_path_factory.mktemp("used") / "data"
+    data_dir = copy_database(prepared, tmp_path_factory.mktemp("used") / "data")
     with Standalone(data_dir) as server:
         server.start()
         server.stop()

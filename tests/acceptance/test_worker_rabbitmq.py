@@ -11,6 +11,7 @@ from reprise.broker import EXPIRED, KINDS, PARKED
 from tests.acceptance.broker import private_broker, wipe
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.running import check_database, ended, retry_waits, submit, until
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -25,9 +26,10 @@ FLAKY = 'test "$REPRISE_ATTEMPT" -gt 0'
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with private_broker((*KINDS, PARKED.name, EXPIRED.name)) as url:
-        cluster = Cluster(tmp_path_factory.mktemp("cluster"), url)
+        directory = copy_database(prepared, tmp_path_factory.mktemp("cluster"))
+        cluster = Cluster(directory, url)
         try:
             yield cluster
             assert check_database(cluster.database_url) == []

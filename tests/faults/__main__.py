@@ -27,7 +27,7 @@ def main() -> int:
         return 2
     # So that whoever ends this early leaves nothing running.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
-    result = run(given.seed, given.seconds, given.rate, given.keep)
+    result = run(given.seed, given.seconds, given.rate, keep=given.keep)
     sys.stdout.write(table(result) + "\n")
     for violation in result.violations[:SHOWN]:
         sys.stdout.write(f"VIOLATION {violation}\n")

@@ -19,6 +19,7 @@ from tests.faults.load import Load
 from tests.faults.plan import KINDS, LONG, Fault, plan
 from tests.faults.plant import OUTPUT_BYTES, Plant
 from tests.faults.stream import Follower, StreamReader
+from tests.prepared import copy_database
 
 TICK = 0.1
 AGAIN_SECONDS = 1.0
@@ -125,12 +126,24 @@ class Storm:
         return not self._going and not self._closing
 
 
-def run(seed: int, seconds: float, rate: float = DEFAULT_RATE, keep: Path | None = None) -> Result:
-    """Load and faults for so many seconds; with `keep` everything is left in that directory."""
+def run(
+    seed: int,
+    seconds: float,
+    rate: float = DEFAULT_RATE,
+    *,
+    keep: Path | None = None,
+    prepared: Path | None = None,
+) -> Result:
+    """Load and faults for so many seconds; with `keep` everything is left in that directory.
+
+    On a copy of the `prepared` database, if there is one.
+    """
     directory = keep or Path(tempfile.mkdtemp(prefix="reprise-faults-"))
     directory.mkdir(parents=True, exist_ok=True)
     result = Result(seed)
     try:
+        if prepared is not None:
+            copy_database(prepared, directory)
         with Plant(directory, seed) as plant:
             _play(plant, result, seconds, rate)
     finally:

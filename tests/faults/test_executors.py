@@ -9,6 +9,7 @@ themselves (`fleet.py`).
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from reprise_client.wire import Report
@@ -17,6 +18,7 @@ from executor.agent import EXIT_TAKEN_OVER
 from tests.acceptance.running import check_database
 from tests.faults import judgement
 from tests.faults.fleet import IGNORED, LEASE_GRACE, LEASE_TTL, LOST, Fleet, Member
+from tests.prepared import copy_database
 
 pytestmark = [
     pytest.mark.slow,
@@ -193,8 +195,9 @@ SCENARIOS: Mapping[str, Callable[[Member], None]] = {
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(tmp_path_factory.mktemp("fleet"), list(SCENARIOS), ALONE) as fleet:
+def fleet(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    directory = copy_database(prepared, tmp_path_factory.mktemp("fleet"))
+    with Fleet(directory, list(SCENARIOS), ALONE) as fleet:
         fleet.set_going()
         yield fleet
 

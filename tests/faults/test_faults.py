@@ -1,5 +1,7 @@
 """A short storm, as in CI; a long one: `make faults SEED=7 SECONDS=600`."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.faults.plan import KINDS
@@ -13,8 +15,8 @@ SECONDS = 30.0
 @pytest.mark.rabbitmq
 @pytest.mark.timeout(400)
 @pytest.mark.xdist_group("rabbitmq")
-def test_nothing_is_lost_and_nothing_happens_twice() -> None:
-    result = run(seed=1, seconds=SECONDS)
+def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
+    result = run(seed=1, seconds=SECONDS, prepared=prepared)
     told = "\n".join([table(result), *result.violations])
     assert result.violations == [], told
     assert set(result.faults) == set(KINDS), told

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
+import reprise.urls  # noqa: F401  # finds what the admin shows
 from reprise.models import Heartbeat, ParkedTask
 from retry.categories import FailureCategory as CategoryDocument
 from retry.decide import Mode

@@ -1,11 +1,15 @@
 """What most tests of the services and of the API begin with; a file that wants another says so."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
 from sessions_app.models import Project
 from tests import factories
 from tests.agent import Agent, agent
+from tests.people import World, make_world, undone
 
 
 @pytest.fixture
@@ -24,3 +28,10 @@ def owner() -> User:
 def played() -> Agent:
     """An executor that does what the test says."""
     return agent("one")
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
+    """The people of the authorization tests, made once: each test is rolled back to it."""
+    with django_db_blocker.unblock(), undone():
+        yield make_world()

@@ -9,11 +9,12 @@ from retry.rules import PolicyDocument
 from retry.shadows import shadowed
 from sessions_app.admin.policy_document import EXAMPLE, read_policy
 from sessions_app.admin.revisions import difference
-from sessions_app.models import AuditEntry, Project, RetryPolicy, RetryPolicyRevision
+from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
 from sessions_app.services.policies import policy_apply
 from sessions_app.services.queues import queue_save
 from sessions_app.services.retry_config import ConfigScope, retry_settings_put
 from tests import factories
+from tests.audit import audited_acts
 from tests.integration.admin import errors_of, messages_of, operator, queries, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -82,7 +83,7 @@ def test_what_is_saved_is_what_rest_would_save_and_is_audited(
     stored = policy.revisions.get().document
     assert PolicyDocument.model_validate(stored).document() == stored
     assert stored["spec"]["rules"][0]["onExitCodes"]["values"] == [137]
-    entry = AuditEntry.objects.get()
+    entry = audited_acts().get()
     assert (entry.actor, entry.action) == ("root", "retry_policy.create")
     assert (entry.object_id, entry.project) == ("acme/ml/ml", "acme/ml")
     history = client.get(url(POLICY, "history", policy.pk), follow=True)
@@ -98,7 +99,7 @@ def test_an_edit_is_a_revision_and_the_same_again_is_none(client: Client) -> Non
     assert messages_of(page) == ["Nothing is changed: this is what revision 1 says."]
     edit(client, policy, document(spec="{retryLimit: 2}"), revision="1")
     assert limits() == [1, 2]
-    assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
+    assert [entry.action for entry in audited_acts().order_by("pk")] == [
         "retry_policy.create",
         "retry_policy.change",
     ]
@@ -147,7 +148,7 @@ def test_a_fault_is_told_with_its_path_and_its_line(
     assert refusal.startswith(told)
     assert page.context["form"]["text"].value() == text
     assert not RetryPolicy.objects.exists()
-    assert not AuditEntry.objects.exists()
+    assert not audited_acts().exists()
 
 
 def test_every_fault_is_told_at_once(client: Client) -> None:
@@ -260,7 +261,7 @@ def test_deleting_asks_first_and_is_audited(client: Client) -> None:
     assert RetryPolicy.objects.exists()
     assert messages_of(delete(client, policy)) == ["The retry policy ml is deleted."]
     assert not RetryPolicy.objects.exists()
-    assert AuditEntry.objects.latest("pk").action == "retry_policy.delete"
+    assert audited_acts().latest("pk").action == "retry_policy.delete"
 
 
 def test_deleting_what_is_named_is_refused_with_the_places(
@@ -269,7 +270,7 @@ def test_deleting_what_is_named_is_refused_with_the_places(
     policy = factories.named_policy("ml")
     use(project, "ml")
     retry_settings_put(ConfigScope(), by="root", default_policy="ml")
-    before = AuditEntry.objects.count()
+    before = audited_acts().count()
     page = client.get(url(POLICY, "delete", policy.pk))
     assert "default policy" in text_of(page)
     assert "queue acme/ml/default" in text_of(page)
@@ -282,7 +283,7 @@ def test_deleting_what_is_named_is_refused_with_the_places(
         "queue acme/ml/default, the cluster's default_policy."
     )
     assert RetryPolicy.objects.get().archived_at is None
-    assert AuditEntry.objects.count() == before
+    assert audited_acts().count() == before
 
 
 def test_one_that_chains_name_is_archived_and_can_be_brought_back(

@@ -1,5 +1,6 @@
 """Configuration through the admin: what is stored, what is refused and where, what is audited."""
 
+import re
 from datetime import timedelta
 from itertools import cycle, product
 from typing import Any
@@ -19,6 +20,7 @@ from sessions_app.models import ApiToken, AuditEntry, Domain, Membership, Projec
 from sessions_app.models.tenants import Role
 from sessions_app.services.tokens import token_find
 from tests import factories
+from tests.audit import audited_acts
 from tests.integration.admin import World, errors_of, messages_of, operator, records, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +40,7 @@ def change(client: Client, kind: str, record: Any, **fields: Any) -> Any:
 
 
 def last(object_type: str) -> AuditEntry:
-    entry = AuditEntry.objects.filter(object_type=object_type).order_by("-pk").first()
+    entry = audited_acts().filter(object_type=object_type).order_by("-pk").first()
     assert entry is not None
     assert entry.actor == "root"
     return entry
@@ -46,6 +48,13 @@ def last(object_type: str) -> AuditEntry:
 
 def told(entry: AuditEntry, field: str) -> tuple[Any, Any]:
     return entry.data["before"].get(field), entry.data["after"].get(field)
+
+
+def served(name: str) -> list[tuple[str, Any, Any]]:
+    """What the log tells of whom an executor serves, oldest first."""
+    verbs = ("executor.serve", "executor.stop_serving")
+    found = audited_acts().filter(actor="root", action__in=verbs, object_id=name).order_by("pk")
+    return [(each.action, each.data["before"], each.data["after"]) for each in found]
 
 
 def test_a_domain_is_made_and_deleted_while_it_is_empty(client: Client) -> None:
@@ -73,7 +82,7 @@ def test_a_name_that_is_no_label_is_refused_at_its_field(client: Client, name: s
         page = add(client, kind, name=name, **fields)
         assert list(errors_of(page)) == ["name"], kind
     assert Domain.objects.count() == 1
-    assert not AuditEntry.objects.exists()
+    assert not audited_acts().exists()
 
 
 def test_a_project_comes_with_its_default_queue_and_keeps_its_address(client: Client) -> None:
@@ -87,7 +96,14 @@ def test_a_project_comes_with_its_default_queue_and_keeps_its_address(client: Cl
     change(client, "sessions_app_project", project, name="other", domain=99)
     project.refresh_from_db()
     assert project.address == "acme/work"
-    assert client.post(url("sessions_app_project", "delete", project.pk)).status_code == 403
+    address = url("sessions_app_project", "delete", project.pk)
+    assert client.get(address).status_code == 200
+    assert client.post(address).status_code == 200, "asked first"
+    assert Project.objects.get() == project
+    factories.submit(project)
+    assert client.get(address).status_code == 403
+    assert client.post(address, {"post": "yes"}).status_code == 403
+    assert Project.objects.get() == project
 
 
 def test_quotas_are_set_and_shown_with_what_is_in_use(
@@ -99,10 +115,12 @@ def test_quotas_are_set_and_shown_with_what_is_in_use(
     fields = {"quota_pending_sessions": "3", "quota_resources": "memory: 64Gi\n gpu:2 \n"}
     with django_capture_on_commit_callbacks(execute=True):
         assert change(client, "sessions_app_project", project, **fields).status_code == 302
-    entry = last("project")
-    assert (entry.action, entry.object_id) == ("quota.put", "acme/work")
-    assert entry.data["after"] == {
-        "pending_sessions": "3", "resources.gpu": "2", "resources.memory": "64Gi",
+    entries = audited_acts().filter(action="quota.create", object_id="acme/work")
+    limits: dict[str, str] = {}
+    for entry in entries:
+        limits |= entry.data["after"]
+    assert limits == {
+        "pending_sessions": "3", "resources.gpu": "2", "resources.memory": str(64 * 2**30),
     }  # fmt: skip
     page = client.get(url("sessions_app_project", "change", project.pk))
     for said in ("pending_sessions: 1 of 3 (acme/work)", "resources.memory: 0 of 64Gi (acme/work)",
@@ -112,10 +130,10 @@ def test_quotas_are_set_and_shown_with_what_is_in_use(
     again = {name: form.initial[name] or "" for name in (*fields, "quota_sessions")}
     with django_capture_on_commit_callbacks(execute=True):
         change(client, "sessions_app_project", project, **again)
-    assert last("project").pk == entry.pk, "what changes nothing leaves no entry"
+    assert entries.count() == len(limits), "what changes nothing leaves no entry"
     with django_capture_on_commit_callbacks(execute=True):
         change(client, "sessions_app_domain", project.domain, quota_sessions="")
-    assert last("domain").data == {"before": {"sessions": "9"}, "after": {}}
+    assert last("quota").data == {"before": {"sessions": "9"}, "after": {}}
     assert "no limits" in text_of(
         client.get(url("sessions_app_domain", "change", project.domain.pk))
     )
@@ -161,7 +179,7 @@ def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
     assert told(entry, "cordon_reason") == ("", "new racks")
     assert "cordoned: false → true" in text_of(client.get(url("sessions_app_auditentry")))
     change(client, "sessions_app_queue", queue, **fields)
-    assert AuditEntry.objects.count() == 1, "what changes nothing leaves no entry"
+    assert audited_acts().count() == 1, "what changes nothing leaves no entry"
 
 
 def test_a_queue_has_limits_one_a_line(client: Client) -> None:
@@ -188,7 +206,7 @@ def test_a_new_default_queue_takes_the_place_of_the_old_one(client: Client) -> N
     assert add(client, "sessions_app_queue", **fields).status_code == 302
     defaults = Queue.objects.filter(project=project, is_default=True)
     assert [queue.name for queue in defaults] == ["fast"]
-    changed = AuditEntry.objects.filter(object_type="queue").values_list("object_id", flat=True)
+    changed = audited_acts().filter(object_type="queue").values_list("object_id", flat=True)
     assert set(changed) == {"acme/work/default", "acme/work/fast"}
 
 
@@ -207,7 +225,7 @@ def test_a_queue_names_policies_in_their_order(client: Client) -> None:
     assert "within reach: one, three, two" in text_of(page)
     assert "three, one" in text_of(client.get(url("sessions_app_queue")))
     change(client, "sessions_app_queue", queue, **fields, retry_policies="three\r\none")
-    assert AuditEntry.objects.filter(object_type="queue").count() == 1
+    assert audited_acts().filter(object_type="queue").count() == 1
     change(client, "sessions_app_queue", queue, **fields, retry_policies="")
     queue.refresh_from_db()
     assert queue.retry_policies == []
@@ -231,7 +249,7 @@ def test_policies_that_a_queue_cannot_have_are_named_at_the_field(client: Client
     many = "\n".join(f"p{number}" for number in range(17))
     page = change(client, "sessions_app_queue", queue, **fields, retry_policies=many)
     assert errors_of(page) == {"retry_policies": ["must be at most 16 policies, not 17"]}
-    assert not AuditEntry.objects.filter(object_type="queue").exists()
+    assert not audited_acts().filter(object_type="queue").exists()
     added = add(client, "sessions_app_queue", **new, **fields, retry_policies="known")
     assert added.status_code == 302
     assert Queue.objects.get(name="new").retry_policies == ["known"]
@@ -268,12 +286,38 @@ def test_a_role_is_given_in_exactly_one_place(client: Client) -> None:
     assert not Membership.objects.exists()
 
 
+def shown_token(page: Any) -> str:
+    """The new token that a page shows."""
+    (secret,) = re.findall(r"rpr_[\w-]{43}", page.content.decode())
+    return str(secret)
+
+
+def test_a_project_goes_while_nothing_ever_ran_in_it(client: Client) -> None:
+    used, new = (factories.project(name, domain="acme") for name in ("used", "new"))
+    factories.submit(used)
+    secret = factories.token(factories.user(project=new), project=new)
+    factories.quotas(new, sessions=3)
+    page = client.get(url("sessions_app_project", "delete", new.pk))
+    assert "tokens narrowed to it" in text_of(page)
+    assert client.get(url("sessions_app_project", "delete", used.pk)).status_code == 403
+    executor = factories.executor("gpu-1", projects=(new,))
+    address = url("sessions_app_project", "delete", new.pk)
+    refused = client.post(address, {"post": "yes"}, follow=True)
+    assert "executors are set to serve the project" in text_of(refused)
+    executor.projects.clear()
+    assert client.post(address, {"post": "yes"}).status_code == 302
+    assert list(Project.objects.values_list("name", flat=True)) == ["used"]
+    assert token_find(secret) is None
+    assert last("project").action == "project.delete"
+
+
 def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     user = factories.user("mia")
     kind = "sessions_app_apitoken"
-    page = client.post(url(kind, "add"), {"name": "ci", "user": user.pk}, follow=True)
-    (shown,) = [text for text in messages_of(page) if "rpr_" in text]
-    secret = shown.split("<code>")[1].split("</code>")[0]
+    page = client.post(url(kind, "add"), {"name": "ci", "user": user.pk})
+    secret = shown_token(page)
+    assert "no-store" in page["Cache-Control"]
+    assert secret not in str(page.cookies) + str(client.cookies)
     found = token_find(secret)
     assert found is not None
     assert found.user == user
@@ -304,22 +348,22 @@ def test_a_token_that_makes_no_sense_is_refused(client: Client) -> None:
 def test_an_executor_is_made_with_its_token_and_cordoned(client: Client) -> None:
     project = factories.project("work", domain="acme")
     sent = {"name": "gpu-1", "projects": [project.pk]}
-    page = client.post(url("scheduler_executor", "add"), sent, follow=True)
-    (shown,) = [text for text in messages_of(page) if "rpr_" in text]
-    token = token_find(shown.split("<code>")[1].split("</code>")[0])
+    token = token_find(shown_token(client.post(url("scheduler_executor", "add"), sent)))
     assert token is not None
     assert token.executor_name == "gpu-1"
     executor = Executor.objects.get()
     assert list(executor.projects.all()) == [project]
-    assert told(last("executor"), "projects") == (None, ["acme/work"])
+    assert served("gpu-1") == [("executor.serve", {}, {"project": "acme/work"})]
     page = change(client, "scheduler_executor", executor, cordoned="on")
     assert errors_of(page) == {"cordon_reason": ["Say why it is cordoned."]}
     closed = {"cordoned": "on", "cordon_reason": "new racks"}
     assert change(client, "scheduler_executor", executor, **closed).status_code == 302
     executor.refresh_from_db()
     assert (executor.cordoned, executor.projects.count()) == (True, 0)
-    assert told(last("executor"), "cordoned") == (False, True)
-    assert told(last("executor"), "projects") == (["acme/work"], [])
+    (closing,) = audited_acts().filter(action="executor.change")
+    assert (closing.actor, closing.object_id) == ("root", "gpu-1")
+    assert told(closing, "cordoned") == (False, True)
+    assert served("gpu-1")[1:] == [("executor.stop_serving", {"project": "acme/work"}, {})]
 
 
 def test_a_change_leaves_alone_what_the_executor_says_meanwhile(
@@ -387,7 +431,7 @@ def test_users_are_made_changed_and_switched_off_but_never_deleted(client: Clien
     client.post(f"/admin/auth/user/{mia.pk}/password/", sent)
     mia.refresh_from_db()
     assert mia.check_password("another one 9")
-    assert last("user").data == {"after": {"password": "changed"}}
+    assert last("user").data == {"before": {}, "after": {"password": "changed"}}
 
 
 def test_an_operator_cannot_lock_himself_out(client: Client) -> None:
@@ -460,7 +504,7 @@ def test_what_fails_after_the_change_takes_the_audit_entry_with_it(
         cursor.execute("ALTER TABLE sessions_app_auditentry ADD CHECK (actor <> 'root') NOT VALID")
     assert add(client, "sessions_app_domain", name="other").status_code == 302
     assert list(Domain.objects.all()) == [domain]
-    assert not AuditEntry.objects.exists()
+    assert not audited_acts().exists()
 
 
 JUNK = ["\x00", "x" * 20_000, "9" * 400, "\udcff", "-1", "1e400", "nan", "'; --", "[]", "é" * 70]

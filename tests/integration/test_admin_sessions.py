@@ -9,10 +9,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.admin import base, filters, sessions
-from sessions_app.models import AuditEntry, LogChunk, Project, Session
+from sessions_app.models import LogChunk, Project, Session
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.states import RetryState, Status
 from tests import factories
+from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url
 from tests.integration.test_storm_limits import limits
 
@@ -160,7 +161,7 @@ def test_the_buttons_of_a_page_retry_and_cancel(client: Client, project: Project
     client.post(address, {"do": "cancel"}, follow=True)
     child.refresh_from_db()
     assert child.status == Status.CANCELLED
-    acts = AuditEntry.objects.filter(actor="root").order_by("pk").values_list("action", flat=True)
+    acts = audited_acts().filter(actor="root").order_by("pk").values_list("action", flat=True)
     assert list(acts) == ["retry.dispatch", "session.cancel"]
     for junk in ({}, {"do": "explode"}):
         assert messages_of(client.post(address, junk, follow=True)) == [
@@ -245,10 +246,15 @@ def test_the_audit_log_is_narrowed_to_people_and_to_one_object(
     def actions(query: str) -> list[str]:
         return [row.action for row in client.get(address + query).context["cl"].result_list]
 
-    assert actions("") == ["session.cancel", "retry.dispatch"]
-    assert actions("?author=people") == ["session.cancel"]
+    newest, second, *made = actions("")
+    assert [newest, second] == ["session.cancel", "retry.dispatch"]
+    assert {"queue.create", "project.create"} <= set(made)
+    assert not {"session.cancel", "retry.dispatch"} & set(made)
+    assert actions("?author=people") == ["session.cancel", *made]
     assert actions("?author=engine") == ["retry.dispatch"]
-    assert actions("?object_type=queue") == []
+    assert actions("?object_type=session") == ["session.cancel", "retry.dispatch"]
+    assert actions("?object_type=queue") == ["queue.create"]
+    assert actions("?object_type=nonsense") == []
     assert actions(f"?q={first.pk}") == ["session.cancel", "retry.dispatch"]
     assert actions("?q=somebody") == []
 

@@ -12,8 +12,9 @@ from reprise.models import EventCursor
 from reprise.restored import JUMP
 from sessions_app.cursors import START
 from sessions_app.event_log import job_set_events
-from sessions_app.models import AuditEntry, SessionEvent
+from sessions_app.models import SessionEvent
 from sessions_app.services.tenants import project_ensure
+from tests.audit import audited_acts
 
 # The command commits, whatever is around it.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -44,7 +45,7 @@ def test_numbers_go_on_far_beyond(sequence: str) -> None:
 
 def test_it_is_in_the_audit_log() -> None:
     call_command("after_restore", stdout=io.StringIO())
-    found = AuditEntry.objects.filter(action="database.restore")
+    found = audited_acts().filter(action="database.restore")
     assert [each.actor for each in found] == ["manage.py after_restore"]
 
 

@@ -8,12 +8,13 @@ from retry.decide import Mode
 from retry.policy import Bounds, InlinePolicy
 from sessions_app.api.render import session_json
 from sessions_app.errors import Conflict
-from sessions_app.models import AuditEntry, Project, RetryDecision, Session
+from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.retry_config import ConfigScope, retry_defaults_put, retry_settings_put
 from tests.agent import agent, failed, running
+from tests.audit import audited_acts
 from tests.factories import policy, project, reread, settle, submit, tip
 from tests.invariants import check_all
 
@@ -98,7 +99,7 @@ def test_a_manual_retry_needs_no_budget(at: Project) -> None:
     assert (child.status, child.retry_count, child.tip) == ("PENDING", 1, True)
     assert decision(session).state == "dispatched"
     assert decision(session).dispatched_by == "bob"
-    entry = AuditEntry.objects.get(action="retry.dispatch")
+    entry = audited_acts().get(action="retry.dispatch")
     assert (entry.actor, entry.data["paid_by"]) == ("bob", "manual")
     assert (entry.data["attempt"], entry.data["max_attempts"]) == (2, 2)
     assert check_all() == []
@@ -110,7 +111,7 @@ def test_the_audit_log_counts_attempts_within_the_bounds(at: Project) -> None:
     retry_defaults_put(ConfigScope(), policy=inherited, bounds=Bounds(max_retries=2), by="ann")
     while not retries_dispatch().dispatched:
         pass
-    assert AuditEntry.objects.get(action="retry.dispatch").data["max_attempts"] == 3
+    assert audited_acts().get(action="retry.dispatch").data["max_attempts"] == 3
     assert session_json(Session.objects.get(parent=session))["retry_state"]["max_attempts"] == 3
 
 

@@ -13,8 +13,8 @@ from reprise import broker, tasks
 from reprise.celery import app
 from reprise.models import ParkedState, ParkedTask
 from reprise.parking import NoQueue, parked_collect, parked_discard, parked_send
-from sessions_app.models import AuditEntry
 from tests.acceptance.broker import private_broker
+from tests.audit import audited_acts
 from tests.faults.proxy import Proxy
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.django_db]
@@ -121,7 +121,7 @@ def test_a_task_sent_again_is_the_same_task(connection: Connection) -> None:
     row = ParkedTask.objects.get()
     assert (row.state, row.handled_by) == (ParkedState.SENT, "alice")
     assert parked_send(ids, broker=connection, by="alice") == 0
-    entry = AuditEntry.objects.get()
+    entry = audited_acts().get()
     assert (entry.actor, entry.action, entry.object_id) == ("alice", "parked_task.sent", task_id)
 
 

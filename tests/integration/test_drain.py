@@ -11,9 +11,10 @@ from scheduler.models import Executor, Lease
 from scheduler.services import drain
 from scheduler.services.drain import Drained, drains_go_on, executor_drain
 from sessions_app.errors import NotFound
-from sessions_app.models import AuditEntry, Project, Session
+from sessions_app.models import Project, Session
 from sessions_app.services.dispatch import retries_dispatch
 from tests.agent import Agent, agent
+from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, user
 from tests.invariants import check_all
 from tests.racing import locked
@@ -74,7 +75,7 @@ def test_repeating_it_changes_nothing(at: Project, played: Agent) -> None:
     before = Executor.objects.values().get()
     assert executor_drain("one", by="bob") == Drained(0, 0, 3, 0)
     assert Executor.objects.values().get() == before
-    assert AuditEntry.objects.filter(action="executor.drain").count() == 1
+    assert audited_acts().filter(action="executor.drain").count() == 1
 
 
 @pytest.mark.parametrize("kind", ["interactive", "inference"])

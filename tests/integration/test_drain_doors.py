@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from scheduler.models import Executor
-from sessions_app.models import AuditEntry, Project, Session
+from sessions_app.models import Project, Session
 from tests.agent import Agent, Api, admin, running
+from tests.audit import audited_acts
 from tests.factories import policy, reread, submit
 from tests.integration.admin import operator, text_of, url
 from tests.invariants import check_all
@@ -52,7 +53,7 @@ def test_uncordon_ends_the_drain(api: Api, at: Project, played: Agent, run: Sess
     executor = Executor.objects.get(name="one")
     assert (executor.draining_since, executor.drained_by, executor.drain_force) == (None, "", False)
     assert reread(again).status == "RUNNING"
-    actions = AuditEntry.objects.filter(object_type="executor").order_by("pk")
+    actions = audited_acts().filter(object_type="executor").order_by("pk")
     assert [each.action for each in actions] == [
         "executor.drain", "executor.uncordon", "executor.cordon",
     ]  # fmt: skip

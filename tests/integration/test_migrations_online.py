@@ -108,7 +108,7 @@ BAD: list[tuple[str, Operation]] = [
         "require-concurrent-index-creation",
         migrations.AddIndex(HOT, models.Index(fields=["node"], name="bad")),
     ),
-    ("require-concurrent-index-deletion", migrations.RemoveIndex(HOT, "session_owner_newest")),
+    ("require-concurrent-index-deletion", migrations.RemoveIndex(HOT, "session_owner_project")),
     # Django drops the default again, so that an older server's INSERT fails.
     ("ban-drop-default", migrations.AddField(HOT, "bad", models.IntegerField(default=0))),
     (

@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 
 from retry.evidence import Termination
 from sessions_app.models import (
-    AuditEntry,
     Project,
     RetryDecision,
     Session,
@@ -21,6 +20,7 @@ from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.settle import End, sessions_settle
 from tests import factories
 from tests.agent import Api, agent
+from tests.audit import audited_acts
 from tests.factories import settle, submit, tip, user
 from tests.invariants import check_all
 
@@ -80,7 +80,7 @@ def test_what_was_granted_is_told(growing: Session) -> None:
     assert RetryDecision.objects.get(session=growing).resources == grown
     told = SessionEvent.objects.get(session_id=growing.pk, type="session.retry_dispatched")
     assert told.data["resources"] == grown
-    entry = AuditEntry.objects.get(action="retry.dispatch")
+    entry = audited_acts().get(action="retry.dispatch")
     assert entry.data["resources"] == grown
     assert "resources_before" not in entry.data
     settle(child)
@@ -113,7 +113,7 @@ def test_a_retry_by_hand_with_other_resources(at: Project) -> None:
     )
     assert child.spec.resources == {"cpu": "1", "memory": "4Gi"}
     assert Session.objects.get(pk=session.pk).spec.resources == WANTED
-    entry = AuditEntry.objects.get(action="retry.dispatch")
+    entry = audited_acts().get(action="retry.dispatch")
     assert entry.data["resources_before"] == WANTED
     assert entry.data["resources"] == child.spec.resources
     # The next one shares them.

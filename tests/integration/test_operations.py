@@ -385,7 +385,7 @@ def test_a_scrape_costs_the_same_whatever_there_is(
     for number in range(30):
         log.record(f"task {number}", time.time(), 0.1)
         settle(start(submit(at, retry_policy=policy(max_retries=1, retry_delay=3600))))
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(12):
         assert metric(client, "reprise_retries", admin_token, state="scheduled") == 30
 
 

@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from scheduler.models import Executor
-from sessions_app.models import ApiToken, AuditEntry, Project
+from sessions_app.models import ApiToken, Project
 from sessions_app.services.tokens import token_find
+from tests.audit import audited_acts
 
 pytestmark = pytest.mark.django_db
 
@@ -22,7 +23,7 @@ def _say(*command: str) -> str:
 
 
 def _audited(action: str) -> list[tuple[str, str]]:
-    return list(AuditEntry.objects.filter(action=action).values_list("actor", "object_id"))
+    return list(audited_acts().filter(action=action).values_list("actor", "object_id"))
 
 
 def test_a_project_is_made_once() -> None:

@@ -22,6 +22,7 @@ from sessions_app.services.policies import Applied, Deleted, policy_apply, polic
 from sessions_app.services.queues import queue_save
 from sessions_app.services.retry_config import ConfigScope, retry_settings_put
 from tests import factories
+from tests.audit import audited_acts
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +66,7 @@ class TestRevisions:
         apply(retryLimit=1, backoff={"multiplier": 2})
         again = apply(retryLimit=1, backoff={"multiplier": 2.0})
         assert (again.created, again.policy.revision) == (False, 1)
-        assert AuditEntry.objects.count() == 1
+        assert audited_acts().count() == 1
 
     def test_a_null_is_the_same_as_nothing(self) -> None:
         apply(retryLimit=1)
@@ -75,7 +76,7 @@ class TestRevisions:
         apply(scope=ConfigScope(project=at), retryLimit=1)
         apply(scope=ConfigScope(project=at), retryLimit=2)
         policy_delete("ml", ConfigScope(project=at), by="bob")
-        entries = AuditEntry.objects.order_by("id")
+        entries = audited_acts().order_by("id")
         told = [
             (each.actor, each.action, each.object_id, each.project, _limits(each))
             for each in entries
@@ -293,7 +294,7 @@ class TestDeletion:
         chain_cancel(session.root_id, by="ann")
         assert policy_delete("ml", scope, by="ann") is Deleted.DELETED
         # Only the first one was a deletion.
-        assert AuditEntry.objects.filter(action="retry_policy.delete").count() == 1
+        assert audited_acts().filter(action="retry_policy.delete").count() == 1
 
     def test_applying_an_archived_one_brings_it_back(self, at: Project) -> None:
         apply(retryLimit=1)

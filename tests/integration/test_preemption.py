@@ -13,12 +13,13 @@ from scheduler.models import Executor, Lease
 from scheduler.services.expire import leases_expire
 from sessions_app import wakeups
 from sessions_app.errors import DomainError, NotFound
-from sessions_app.models import AuditEntry, Project, RetryDecision, Session, SessionEvent
+from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.models.tenants import Role
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.preempt import session_preempt, sessions_preempt
 from tests.agent import Agent, Api, admin, agent, running
+from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, tip, token, user
 from tests.invariants import check_all
 from tests.unit.retry.recorded import recorded
@@ -96,7 +97,7 @@ def test_repeating_it_changes_nothing(at: Project, played: Agent) -> None:
     before = events(session)
     session_preempt(session.pk, by="bob", reason="again, as the answer was lost")
     assert events(session) == before
-    assert AuditEntry.objects.filter(action="session.preempt").count() == 1
+    assert audited_acts().filter(action="session.preempt").count() == 1
 
 
 def test_a_lease_that_nobody_accepted_is_taken_back_uncounted(at: Project, played: Agent) -> None:
@@ -272,7 +273,7 @@ class TestRest:
         body = response.json()
         assert (body["status"], body["status_message"]) == ("TERMINATING", WHY)
         assert body["preempt_requested_at"] == body["terminating_at"] is not None
-        entry = AuditEntry.objects.get(action="session.preempt")
+        entry = audited_acts().get(action="session.preempt")
         assert (entry.actor, entry.data) == ("eve", {"reason": "make room"})
 
     def test_a_reason_is_not_needed(self, at: Project, played: Agent) -> None:

@@ -12,7 +12,7 @@ from retry.evidence import Termination
 from scheduler.services.expire import leases_expire
 from sessions_app.api.requests import SessionCreate
 from sessions_app.errors import QuotaExceeded
-from sessions_app.models import AuditEntry, Project, ProjectUsage, RetryDecision, Session
+from sessions_app.models import Project, ProjectUsage, RetryDecision, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.manual_retry import session_retry
@@ -21,6 +21,7 @@ from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, sessions_submit
 from tests import factories
 from tests.agent import Agent, Api, agent, failed, running
+from tests.audit import audited_acts
 from tests.factories import named_policy, policy, project, quotas, settle, submit
 from tests.invariants import check_all
 
@@ -356,13 +357,13 @@ class TestSetting:
     def test_it_is_audited(self, at: Project) -> None:
         quotas(at, sessions=3, memory="2Gi")
         quotas(at, memory="4Gi")
-        entry = AuditEntry.objects.latest("pk")
+        entry = audited_acts().latest("pk")
         assert (entry.action, entry.object_id, entry.project) == (
-            "quota.put", at.address, at.address,
+            "quota.change", at.address, at.address,
         )  # fmt: skip
         assert entry.data == {
-            "before": {"resources.memory": "2Gi"},
-            "after": {"resources.memory": "4Gi"},
+            "before": {"resources.memory": str(2 * 2**30)},
+            "after": {"resources.memory": str(4 * 2**30)},
         }
 
 

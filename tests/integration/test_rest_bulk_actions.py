@@ -26,6 +26,7 @@ from sessions_app.services.dispatch import DispatchResult, retries_dispatch
 from sessions_app.services.settle import End, sessions_settle
 from tests import factories
 from tests.agent import Api
+from tests.audit import audited_acts
 from tests.integration.test_storm_limits import due_again, limits
 from tests.invariants import check_all
 
@@ -94,7 +95,7 @@ def test_each_newest_attempt_has_its_outcome(api: Api, at: Project, ann: User) -
     assert tip(over).retry_counters == {"manual": 1}
     assert tip(waiting).retry_counters == {"inline/failure": 1}
     assert (answer["next"], answer["remaining"]) == (None, 0)
-    assert AuditEntry.objects.filter(action="retry.dispatch", actor="ann").count() == 3
+    assert audited_acts().filter(action="retry.dispatch", actor="ann").count() == 3
     assert check_all() == []
 
 
@@ -154,7 +155,7 @@ def test_over_the_storm_limit_they_wait_for_their_slots(api: Api, at: Project, a
         assert "ann asked for another attempt, which waits" in told["explanation"][-1]
         (line,) = api.read(f"sessions/{decision.pk}/attempts/")
         assert line["decision"] == "no retry: no_policy; ann asked for one, which waits"
-    assert AuditEntry.objects.filter(action="retry.request", actor="ann").count() == 3
+    assert audited_acts().filter(action="retry.request", actor="ann").count() == 3
     assert retries_dispatch() == DispatchResult(0, 0, 0)
     assert check_all() == []
 
@@ -162,7 +163,7 @@ def test_over_the_storm_limit_they_wait_for_their_slots(api: Api, at: Project, a
     assert retries_dispatch() == DispatchResult(3, 3, 0)
     assert [tip(each).retry_counters for each in sessions] == [{"manual": 1}] * 5
     assert {tip(each).spec.resources["memory"] for each in sessions} == {"4Gi"}
-    entries = AuditEntry.objects.filter(action="retry.dispatch")
+    entries = audited_acts().filter(action="retry.dispatch")
     assert set(entries.values_list("actor", flat=True)) == {"ann"}
     assert set(RetryDecision.objects.values_list("dispatched_by", flat=True)) == {"ann"}
     assert check_all() == []

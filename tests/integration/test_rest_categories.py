@@ -8,11 +8,12 @@ import yaml
 
 from retry.categories import FailureCategory as CategoryDocument
 from sessions_app.errors import Conflict
-from sessions_app.models import AuditEntry, FailureCategory
+from sessions_app.models import FailureCategory
 from sessions_app.retry_rules import failure_categories
 from sessions_app.services.categories import category_create
 from tests import factories
 from tests.agent import Api
+from tests.audit import audited_acts
 from tests.racing import race
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +154,7 @@ def test_every_change_is_audited(api: Api) -> None:
     api.call("PATCH", CUDA, {"position": 3})
     api.call("PATCH", CUDA, {"position": 3})
     api.call("DELETE", CUDA)
-    entries = AuditEntry.objects.filter(object_type="failure_category").order_by("id")
+    entries = audited_acts().filter(object_type="failure_category").order_by("id")
     told = [(each.actor, each.action, each.object_id) for each in entries]
     verbs = ("create", "change", "delete")
     assert told == [("root", f"failure_category.{verb}", "cuda_error") for verb in verbs]

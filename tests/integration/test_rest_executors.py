@@ -15,9 +15,10 @@ from scheduler.services.registry import executor_delete
 from scheduler.tasks import sweep_leases
 from sessions_app.errors import Conflict, NotFound
 from sessions_app.locks import database_now
-from sessions_app.models import ApiToken, AuditEntry, Project
+from sessions_app.models import ApiToken, Project
 from tests import factories
 from tests.agent import Agent, Api, admin, agent, running
+from tests.audit import audited_acts
 from tests.racing import race
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +198,6 @@ def test_a_name_that_is_given_again_is_not_open_to_old_tokens(api: Api) -> None:
 
 
 def test_every_change_is_audited_without_the_token(api: Api, at: Project) -> None:
-    AuditEntry.objects.all().delete()
     made = make(api)
     api.call("PATCH", RACK, {"projects": ["acme/work"]})
     api.call("PATCH", RACK, {"projects": ["acme/work"]})
@@ -205,17 +205,18 @@ def test_every_change_is_audited_without_the_token(api: Api, at: Project) -> Non
     api.post(f"{RACK}uncordon/")
     renewed = api.post(f"{RACK}token/").json()
     api.call("DELETE", RACK)
-    entries = list(AuditEntry.objects.order_by("id"))
+    entries = list(audited_acts().order_by("id"))
     assert [entry.action for entry in entries] == [
-        "executor.create", "token.create", "executor.change", "executor.cordon",
-        "executor.uncordon", "token.revoke", "token.create", "token.revoke", "executor.delete",
+        "executor.create", "token.create", "executor.serve", "executor.cordon",
+        "executor.uncordon", "token.revoke", "token.create", "token.revoke",
+        "executor.stop_serving", "executor.delete",
     ]  # fmt: skip
     own = [entry for entry in entries if entry.object_type == "executor"]
     assert {(entry.object_id, entry.project) for entry in own} == {("rack-1", "")}
-    assert own[1].data == {"before": {"projects": []}, "after": {"projects": ["acme/work"]}}
+    assert own[1].data == {"before": {}, "after": {"project": "acme/work"}}
     assert own[2].data["after"] == {"cordoned": True, "cordon_reason": "new racks"}
     assert set(own[-1].data["before"]) == {
-        "name", "projects", "unconfirmed_after", "cordoned", "cordon_reason",
+        "name", "cordoned", "cordon_reason", "drained_by", "drain_force",
     }  # fmt: skip
     said = str([entry.data for entry in entries])
     assert made["token"] not in said

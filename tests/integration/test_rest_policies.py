@@ -295,7 +295,7 @@ class TestScopes:
         factories.named_policy("first")
         attach(default_queue(at), "first")
         reader.read(PATH)
-        with django_assert_num_queries(6) as few:
+        with django_assert_num_queries(5) as few:
             reader.read(PATH)
         for number in range(20):
             factories.named_policy(f"more-{number}", project=at if number % 2 else None)

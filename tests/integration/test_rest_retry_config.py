@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import AuditEntry, Project, RetryDefaults, Session
+from sessions_app.models import Project, RetryDefaults, Session
 from sessions_app.services.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
+from tests.audit import audited_acts
 
 pytestmark = pytest.mark.django_db
 
@@ -66,11 +67,11 @@ def test_every_change_is_audited(api: Api) -> None:
     put(api, PROJECT, policy={"max_retries": 3})
     api.call("DELETE", PROJECT)
     put(api, "retry-settings/domains/acme/", mode="paused")
-    entries = AuditEntry.objects.order_by("id").values_list("actor", "action", "object_id")
+    entries = audited_acts().order_by("id").values_list("actor", "action", "object_id")
     assert list(entries) == [
-        ("root", "retry_defaults.put", "acme/work"),
+        ("root", "retry_defaults.create", "acme/work"),
         ("root", "retry_defaults.delete", "acme/work"),
-        ("root", "retry_settings.put", "acme"),
+        ("root", "retry_settings.create", "acme"),
     ]
 
 

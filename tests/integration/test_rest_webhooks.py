@@ -12,12 +12,13 @@ from reprise_client.cli import webhook as command_module
 from reprise_client.cli.main import app
 from typer.testing import CliRunner
 
-from sessions_app.models import AuditEntry, Project, WebhookDelivery, WebhookEndpoint
+from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
 from sessions_app.tasks import deliver_webhooks
 from sessions_app.webhook_guard import Guard
 from tests import factories
 from tests.agent import Api
+from tests.audit import audited_acts
 from tests.receiver import Receiver, Says, receiving
 
 URL = "https://example.com/hook"
@@ -60,7 +61,7 @@ def test_one_from_its_making_to_its_end(at: Project, api: Api) -> None:
     assert api.call("DELETE", path).status_code == 204
     assert api.get(path).status_code == api.get(delivery).status_code == 404
     assert not WebhookDelivery.objects.exists()
-    acts = AuditEntry.objects.filter(object_type="webhook").order_by("id")
+    acts = audited_acts().filter(object_type="webhook").order_by("id")
     assert [entry.action for entry in acts] == [
         f"webhook.{act}"
         for act in ("create", "change", "pause", "resume", "new_secret", "new_secret", "delete")

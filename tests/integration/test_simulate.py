@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from retry.backoff import jitter_fraction
 from retry.simulate import NAMESPACE
-from sessions_app.api.rest import simulate
+from sessions_app.api import simulations
 from sessions_app.models import RetryDecision, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.agent import Api
@@ -300,7 +300,7 @@ def test_a_large_answer_is_sent_while_it_is_made(api: Api) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_only_so_many_run_at_once(api: Api) -> None:
     body = {"retry_policy": {"max_retries": 9}, "chains": [{"terminations": [FAILED] * 8}] * 200}
-    unread = [api.post(PATH, body) for _ in range(simulate.SIMULATIONS)]
+    unread = [api.post(PATH, body) for _ in range(simulations.SIMULATIONS)]
     refused = api.post(PATH, {"chains": []})
     assert refused.status_code == 503
     assert refused["Retry-After"]

@@ -132,7 +132,7 @@ def test_runs_that_find_a_retry_near_ask_for_one_more_together(
         dispatch_due_retries()
     # A run just before the turn of a second asks for another second than one just after it.
     assert 1 <= len(publisher._sends) <= 2
-    assert all(0.5 < due_at - time.time() <= 2 for _, _, due_at, _ in publisher._sends)
+    assert all(0.5 < due_at - time.time() <= 2 for _, _, due_at, _, _ in publisher._sends)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -21,6 +21,7 @@ from tests.acceptance.running import (
 from tests.kubernetes.agent import path_of, purge
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.kubelet import Kubelet
+from tests.prepared import copy_database
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 
@@ -62,8 +63,9 @@ class Pods:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("kubernetes") / "data") as standalone:
+def server(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    data_dir = copy_database(prepared, tmp_path_factory.mktemp("kubernetes") / "data")
+    with Standalone(data_dir) as standalone:
         standalone.start(REPRISE_START_CHECK_FIRST="1", REPRISE_START_CHECK_AGAIN="2")
         yield standalone
         assert standalone.violations() == []

@@ -117,7 +117,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> Iterator[_Found]:
-    loader = _Loader(text)
+    loader = StrictLoader(text)
     try:
         while loader.check_node():
             node = loader.get_node()
@@ -126,17 +126,13 @@ def _yaml(text: str) -> Iterator[_Found]:
         loader.dispose()
 
 
-class JSONTyped(yaml.SafeLoader):
-    """YAML with the types of JSON: what looks like a date is text."""
+class StrictLoader(yaml.SafeLoader):
+    """YAML with the types of JSON: what looks like a date is text. Keys are text, each once."""
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in known if not tag.endswith((":timestamp", ":value"))]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-
-
-class _Loader(JSONTyped):
-    """Likewise; keys are text and stand once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -154,7 +150,7 @@ _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what `_Loader` would take for something else than text."""
+    """Quotes what `StrictLoader` would take for something else than text."""
 
     def represent_text(self, text: str) -> yaml.Node:
         """Escape the line ends of Unicode, which PyYAML folds in all other styles."""
@@ -167,7 +163,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 # PyYAML takes JSON's 1e3 for text, since YAML 1.1 wants a dot and a sign in it.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
-for _kind in (_Loader, _Dumper):
+for _kind in (StrictLoader, _Dumper):
     _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 

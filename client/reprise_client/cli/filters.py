@@ -9,7 +9,7 @@ import typer
 from reprise_client.cli.ages import age
 
 
-def _age(text: str) -> Any:
+def age_option(text: str) -> Any:
     return typer.Option(metavar="AGE|TIME", help=text)
 
 
@@ -30,8 +30,8 @@ class Filters:
     executor: Annotated[str | None, typer.Option()] = None
     node: Annotated[str | None, typer.Option()] = None
     session_type: Annotated[str | None, typer.Option("--type", help="Such as batch.")] = None
-    since: Annotated[str | None, _age("Created so long ago at most: 30m, 2h, 7d.")] = None
-    until: Annotated[str | None, _age("Created so long ago at least.")] = None
+    since: Annotated[str | None, age_option("Created so long ago at most: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, age_option("Created so long ago at least.")] = None
     search: Annotated[str | None, typer.Option(help="Beginning of an id or a name.")] = None
 
     @property
@@ -54,13 +54,13 @@ class Filters:
             "executor": self.executor,
             "node": self.node,
             "session_type": self.session_type,
-            "created_after": _moment("--since", self.since),
-            "created_before": _moment("--until", self.until),
+            "created_after": moment("--since", self.since),
+            "created_before": moment("--until", self.until),
             "search": self.search,
         }
 
 
-def _moment(flag: str, text: str | None) -> str | None:
+def moment(flag: str, text: str | None) -> str | None:
     """The time that `2h` (ago) or an ISO 8601 time means, as the API takes it."""
     if text is None:
         return None

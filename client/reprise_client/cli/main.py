@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from reprise_client.cli import context, create, executor, job_set, queue, quota, session, webhook
 from reprise_client.cli.apply import apply
+from reprise_client.cli.audit import audit
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
 from reprise_client.cli.get import delete, describe, get
 from reprise_client.cli.run import run
@@ -85,6 +86,7 @@ app.command()(describe)
 app.command()(delete)
 app.command()(simulate)
 app.command()(top)
+app.command()(audit)
 
 
 def main() -> None:

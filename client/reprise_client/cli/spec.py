@@ -14,7 +14,7 @@ import yaml
 from typer.core import TyperCommand
 
 from reprise_client.cli.completion import complete_policy, complete_queue
-from reprise_client.cli.documents import JSONTyped
+from reprise_client.cli.documents import StrictLoader
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -148,7 +148,7 @@ def document(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        data = yaml.load(text, Loader=JSONTyped)  # noqa: S506  # a SafeLoader
+        data = yaml.load(text, Loader=StrictLoader)  # noqa: S506  # a SafeLoader
         json.dumps(data, allow_nan=False)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         raise typer.BadParameter(f"cannot read {path}: {error}") from error

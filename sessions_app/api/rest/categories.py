@@ -1,16 +1,15 @@
 """Failure categories over REST."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 from urllib.parse import quote
 
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from retry.categories import CategoryMatchers
-from retry.categories import FailureCategory as CategoryDocument
 from sessions_app.api import policy_responses as shapes
+from sessions_app.api.calls import categories as calls
+from sessions_app.api.calls.categories import CategoryBody, CategoryChanges, category_found
 from sessions_app.api.filters import PageQuery, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
@@ -19,37 +18,8 @@ from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.rest.policies import DocumentView
 from sessions_app.api.views import body_of
 from sessions_app.authorization import Action, authorize
-from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.models import FailureCategory
-from sessions_app.services.categories import (
-    category_change,
-    category_create,
-    category_delete,
-    category_version,
-)
-from sessions_app.versions import Expected
-
-Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]
-
-
-class CategoryBody(CategoryDocument):
-    """A category; without a position a new one comes last, and an old one stays where it is."""
-
-    position: Position | None = None
-
-    @property
-    def category(self) -> CategoryDocument:
-        """Without the position."""
-        return CategoryDocument(name=self.name, matchers=self.matchers)
-
-
-class CategoryChanges(BaseModel):
-    """What `PATCH` may change; rules ask for the name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    position: Position | None = None
-    matchers: CategoryMatchers | None = None
+from sessions_app.services.categories import category_version
 
 
 class CategoriesView(DocumentView):
@@ -77,9 +47,7 @@ class CategoriesView(DocumentView):
     )
     def post(self, request: Request) -> Response:
         """Make a failure category."""
-        authorize(self.actor, self.required_action)
-        asked = CategoryBody.model_validate(body_of(request))
-        made = category_create(asked.category, position=asked.position, by=self.actor.name)
+        made = calls.create(self.actor, body_of(request))
         headers = {"Location": request.build_absolute_uri(f"{quote(made.name)}/")}
         return _told(made, status=201, **headers)
 
@@ -98,7 +66,7 @@ class CategoryView(DocumentView):
     def get(self, request: Request, name: str) -> Response:  # noqa: ARG002
         """One failure category."""
         authorize(self.actor, self.required_action)
-        return _told(_category(name))
+        return _told(category_found(name))
 
     @extend_schema(
         operation_id="failure_category_apply",
@@ -108,19 +76,8 @@ class CategoryView(DocumentView):
     )
     def put(self, request: Request, name: str) -> Response:
         """Make a category, or replace it."""
-        authorize(self.actor, self.required_action)
-        asked = CategoryBody.model_validate({"name": name, **body_of(request)})
-        if asked.name != name:
-            raise InvalidInput({"name": [f"must be {name!r}, as in the address"]})
-        expected = expected_of(request)
-        if expected is None:
-            try:
-                made = category_create(asked.category, position=asked.position, by=self.actor.name)
-            except Conflict:
-                pass  # it is there, and is replaced
-            else:
-                return _told(made, status=201)
-        return self._change(name, asked.category, asked.position, expected)
+        row, made = calls.put(self.actor, name, body_of(request), expected_of(request))
+        return _told(row, status=201 if made else 200)
 
     @extend_schema(
         operation_id="failure_category_change",
@@ -130,43 +87,17 @@ class CategoryView(DocumentView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change the position, the matchers or both."""
-        authorize(self.actor, self.required_action)
-        asked = CategoryChanges.model_validate(body_of(request))
-        document = (
-            None
-            if asked.matchers is None
-            else CategoryDocument(name=_category(name).name, matchers=asked.matchers)
-        )
-        return self._change(name, document, asked.position, expected_of(request))
+        return _told(calls.change(self.actor, name, body_of(request), expected_of(request)))
 
     @extend_schema(
         operation_id="failure_category_delete", parameters=[IF_MATCH], responses={204: None}
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a category; rules that ask for it do not match any more."""
-        authorize(self.actor, self.required_action)
-        category_delete(name, by=self.actor.name, expected=expected_of(request))
+        calls.delete(self.actor, name, expected_of(request))
         return Response(status=204)
-
-    def _change(
-        self,
-        name: str,
-        document: CategoryDocument | None,
-        position: int | None,
-        expected: Expected | None,
-    ) -> Response:
-        by = self.actor.name
-        row = category_change(name, document=document, position=position, by=by, expected=expected)
-        return _told(row)
 
 
 def _told(row: FailureCategory, status: int = 200, **headers: str) -> Response:
     headers |= etag(category_version(row))
     return Response(category_json(row), status=status, headers=headers)
-
-
-def _category(name: str) -> FailureCategory:
-    found = FailureCategory.objects.filter(name=name).first()
-    if found is None:
-        raise NotFound(f"no failure category {name}")
-    return found

@@ -1,7 +1,6 @@
 """Job sets: what a project has submitted under one name, and the one stream of all of it."""
 
-import json
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlencode
 
 from drf_spectacular.types import OpenApiTypes
@@ -12,11 +11,11 @@ from rest_framework.response import Response
 from sessions_app.api import responses
 from sessions_app.api.filters import JobSetEventFilter, JobSetFilter, events_wanted, query_of
 from sessions_app.api.openapi import query_parameters
-from sessions_app.api.render import event_json
+from sessions_app.api.paging import job_set_cursor, job_set_place
+from sessions_app.api.render import event_json, job_set_json
 from sessions_app.api.views import RestView
 from sessions_app.authorization import Action
-from sessions_app.errors import NotFound
-from sessions_app.event_log import JobSet, job_set_events, job_sets
+from sessions_app.event_log import job_set_events, job_sets
 from sessions_app.selectors import job_set_project, projects_visible
 
 PROJECT_HEADER = "X-Reprise-Project"
@@ -37,13 +36,12 @@ class JobSetsView(RestView):
         """List the job sets that the log tells of, by project and name."""
         wanted = query_of(JobSetFilter, request.query_params)
         projects = projects_visible(self.actor, wanted.project)
-        found = job_sets(projects, _place(wanted.cursor), wanted.page_size + 1)
+        found = job_sets(projects, job_set_place(wanted.cursor), wanted.page_size + 1)
         page = found[: wanted.page_size]
         following = None
         if len(found) > len(page):
-            last = json.dumps([page[-1].project_id, page[-1].name])
-            following = _next(request, cursor=last)
-        results = [_job_set_json(each) for each in page]
+            following = _next(request, cursor=job_set_cursor(page[-1]))
+        results = [job_set_json(each) for each in page]
         return Response({"next": following, "previous": None, "results": results})
 
 
@@ -78,25 +76,3 @@ class JobSetEventsView(RestView):
 def _next(request: Request, **place: str) -> str:
     query = urlencode(request.query_params.dict() | place)
     return request.build_absolute_uri(f"{request.path}?{query}")
-
-
-def _place(cursor: str | None) -> tuple[int, str]:
-    if cursor is None:
-        return 0, ""
-    try:
-        project, name = json.loads(cursor)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise NotFound("the cursor is not one of ours") from error
-    known = type(project) is int and 0 <= project < 2**63 and isinstance(name, str)
-    if not known or not name.isprintable():
-        raise NotFound("the cursor is not one of ours")
-    return project, name
-
-
-def _job_set_json(each: JobSet) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "project": each.address,
-        "first_event_at": each.first_event_at,
-        "last_event_at": each.last_event_at,
-    }

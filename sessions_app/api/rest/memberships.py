@@ -1,58 +1,21 @@
 """Who works where, and as what, over REST."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from django.contrib.auth.models import User
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import tenant_responses as shapes
+from sessions_app.api.calls import memberships as calls
+from sessions_app.api.calls.memberships import AnyCaseRole, MembershipChange, MembershipCreate
 from sessions_app.api.filters import PageQuery, Text, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.views import RestView, body_of
-from sessions_app.authorization import Action, Actor
-from sessions_app.errors import InvalidInput
+from sessions_app.authorization import Action
 from sessions_app.models import Membership
-from sessions_app.models.tenants import Role
-from sessions_app.selectors import project_resolve
-from sessions_app.services.tenants import membership_delete, membership_save
-from sessions_app.tenant_selectors import domain_named, membership_get, memberships_visible
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-AnyCaseRole = Annotated[Role, BeforeValidator(_lower)]
-
-
-class MembershipChange(BaseModel):
-    """What `PATCH` may change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    role: AnyCaseRole
-
-
-class MembershipCreate(MembershipChange):
-    """The body of `POST /memberships/`: a project or a domain, and not both."""
-
-    user: Annotated[StrictStr, Field(min_length=1, max_length=150)]
-    """The user's name."""
-    domain: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
-    project: Annotated[StrictStr, Field(min_length=1, max_length=127)] | None = None
-    """`domain/name`."""
-
-    def place(self, actor: Actor, action: Action) -> dict[str, Any]:
-        """Where the role is for, if the actor may give roles there."""
-        if (self.domain is None) == (self.project is None):
-            raise InvalidInput({"project": ["give a domain or a project, and not both"]})
-        if self.domain is not None:
-            return {"domain": domain_named(actor, self.domain, action)}
-        return {"project": project_resolve(actor, self.project, action)}
+from sessions_app.tenant_selectors import membership_get, memberships_visible
 
 
 class MembershipFilter(PageQuery):
@@ -98,10 +61,7 @@ class MembershipsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Give somebody a role."""
-        asked = MembershipCreate.model_validate(body_of(request))
-        place = asked.place(self.actor, self.required_action)
-        made = Membership(user=_user(asked.user), role=asked.role.value, **place)
-        membership_save(made, by=self.actor.name)
+        made = calls.create(self.actor, body_of(request))
         return self.created(membership_json(made), f"{made.pk}/")
 
 
@@ -117,34 +77,22 @@ class MembershipView(RestView):
     @extend_schema(operation_id="membership_read", responses=shapes.Membership)
     def get(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
         """One membership."""
-        return Response(membership_json(self._membership(membership_id)))
+        found = membership_get(self.actor, membership_id, self.required_action)
+        return Response(membership_json(found))
 
     @extend_schema(
         operation_id="membership_change", request=MembershipChange, responses=shapes.Membership
     )
     def patch(self, request: Request, membership_id: int) -> Response:
         """Give another role in the same place."""
-        found = self._membership(membership_id)
-        found.role = MembershipChange.model_validate(body_of(request)).role.value
-        membership_save(found, by=self.actor.name)
+        found = calls.change(self.actor, membership_id, body_of(request))
         return Response(membership_json(found))
 
     @extend_schema(operation_id="membership_delete", responses={204: None})
     def delete(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
         """Take the role away, effective with the next request."""
-        membership_delete(self._membership(membership_id), by=self.actor.name)
+        calls.delete(self.actor, membership_id)
         return Response(status=204)
-
-    def _membership(self, key: int) -> Membership:
-        return membership_get(self.actor, key, self.required_action)
-
-
-def _user(name: str) -> User:
-    """Somebody who can sign in; raises `InvalidInput`."""
-    found = User.objects.filter(username=name, is_active=True).first()
-    if found is None:
-        raise InvalidInput({"user": [f"no active user {name}"]})
-    return found
 
 
 def membership_json(membership: Membership) -> dict[str, Any]:

@@ -2,56 +2,27 @@
 
 from typing import Annotated, ClassVar
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from retry.rules import PolicyDocument
 from sessions_app.api import policy_responses as shapes
+from sessions_app.api.calls import policies as calls
+from sessions_app.api.calls.policies import ScopeQuery
 from sessions_app.api.documents import JSONDocumentParser, YAMLDocumentParser, YAMLRenderer
-from sessions_app.api.filters import Text, query_of
+from sessions_app.api.filters import query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.policy_render import policies_json, revision_json
 from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.views import RestView, body_of
-from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.errors import InvalidInput, NotFound
-from sessions_app.models import RetryPolicyRevision
+from sessions_app.authorization import Action, Actor
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
 from sessions_app.policy_selectors import policies_of, policies_visible, policy_get
-from sessions_app.selectors import domain_get, project_get
-from sessions_app.services.policies import Applied, policy_apply, policy_delete, policy_version
-from sessions_app.services.retry_config import ConfigScope
-
-
-class ScopeQuery(BaseModel):
-    """Which scope is meant: a project (`domain/name`), a domain, or else the cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    domain: Text | None = None
-    project: Text | None = None
-
-    @field_validator("project")
-    @classmethod
-    def _in_a_domain(cls, value: str | None, info: ValidationInfo) -> str | None:
-        domain, slash, _ = (value or "").partition("/")
-        given = info.data.get("domain")
-        if value is not None and not slash and given is None:
-            raise ValueError("must be written 'domain/name', or given with its domain")
-        if slash and given not in {None, domain}:
-            raise ValueError(f"is in domain {domain}, not in the one that is given")
-        return value
-
-    @property
-    def names(self) -> tuple[str | None, str | None]:
-        """The domain and the project."""
-        if self.project is None:
-            return self.domain, None
-        domain, slash, name = self.project.partition("/")
-        return (domain, name) if slash else (self.domain, self.project)
+from sessions_app.services.policies import Applied, policy_version
 
 
 class PolicyFilter(ScopeQuery):
@@ -61,6 +32,11 @@ class PolicyFilter(ScopeQuery):
     """Those that only unfinished chains name, in place of the others."""
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def apply(self, policies: QuerySet[RetryPolicy]) -> QuerySet[RetryPolicy]:
+        """Those that the filters hold for."""
+        found = policies.filter(archived_at__isnull=not self.archived)
+        return found if self.names == (None, None) else policies_of(found, *self.names)
 
 
 class PageQuery(ScopeQuery):
@@ -81,6 +57,7 @@ class PoliciesView(DocumentView):
     """`/retry-policies/`."""
 
     actions: ClassVar = {"GET": Action.POLICY_READ, "POST": Action.POLICY_WRITE}
+    asks_when_writing = True
 
     @extend_schema(
         operation_id="retry_policies_list",
@@ -90,11 +67,8 @@ class PoliciesView(DocumentView):
     def get(self, request: Request) -> Response:
         """List the policies within reach of what one may see, oldest first."""
         wanted = query_of(PolicyFilter, request.query_params)
-        policies = policies_visible(self.actor).filter(archived_at__isnull=not wanted.archived)
-        if wanted.names != (None, None):
-            policies = policies_of(policies, *wanted.names)
         paginator = RowCursor("id")
-        page = paginator.read(policies, request)
+        page = paginator.read(wanted.apply(policies_visible(self.actor)), request)
         return paginator.get_paginated_response(policies_json(self.actor, page))
 
     @extend_schema(
@@ -105,7 +79,8 @@ class PoliciesView(DocumentView):
     )
     def post(self, request: Request) -> Response:
         """Make a policy. Its scope is in the document, the address, or both."""
-        made = _apply(self, request, create=True)
+        scope = query_of(ScopeQuery, request.query_params)
+        made = calls.create(self.actor, scope, body_of(request))
         return _applied(self.actor, made, request.build_absolute_uri(_address(made)))
 
 
@@ -117,6 +92,7 @@ class PolicyView(DocumentView):
         "PUT": Action.POLICY_WRITE,
         "DELETE": Action.POLICY_WRITE,
     }
+    asks_when_writing = True
 
     @extend_schema(
         operation_id="retry_policy_read",
@@ -138,20 +114,19 @@ class PolicyView(DocumentView):
     )
     def put(self, request: Request, name: str) -> Response:
         """Make a policy, or a new revision of it; the same again changes nothing."""
-        made = _apply(self, request, name=name)
+        scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
+        made = calls.apply(self.actor, name, scope, body_of(request), expected)
         return _applied(self.actor, made, request.build_absolute_uri())
 
     @extend_schema(
         operation_id="retry_policy_delete",
         parameters=[*query_parameters(ScopeQuery), IF_MATCH],
-        responses=shapes.PolicyDeleted,
+        responses={200: shapes.PolicyDeleted},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a policy that nothing names; one that chains still need is archived."""
-        names = query_of(ScopeQuery, request.query_params).names
-        scope = _scope(self.actor, self.required_action, *names)
-        expected = expected_of(request)
-        outcome = policy_delete(name, scope, by=self.actor.name, expected=expected)
+        scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
+        outcome = calls.delete(self.actor, name, scope, expected)
         return Response({"outcome": outcome})
 
 
@@ -172,43 +147,6 @@ class RevisionsView(DocumentView):
         paginator = RowCursor("-revision")
         page = paginator.read(RetryPolicyRevision.objects.filter(policy=policy), request)
         return paginator.get_paginated_response([revision_json(each) for each in page])
-
-
-def _apply(
-    view: RestView, request: Request, *, name: str | None = None, create: bool = False
-) -> Applied:
-    asked = query_of(ScopeQuery, request.query_params).names
-    # What `GET` answers may be sent back: its status says nothing about what is wanted.
-    sent = {key: value for key, value in body_of(request).items() if key != "status"}
-    document = PolicyDocument.model_validate(sent)
-    told = document.metadata
-    if name is not None and told.name != name:
-        raise InvalidInput({"metadata.name": [f"must be {name!r}, as in the address"]})
-    if asked == (None, None):
-        scope = _scope_told(view, told.domain, told.project)
-    else:
-        scope = _scope(view.actor, view.required_action, *asked)
-    expected = None if create else expected_of(request)
-    return policy_apply(document, scope, by=view.actor.name, create=create, expected=expected)
-
-
-def _scope(actor: Actor, action: Action, domain: str | None, project: str | None) -> ConfigScope:
-    """The scope that an address names, if the actor may do this in it."""
-    if project is not None:
-        return ConfigScope(project=project_get(actor, domain or "", project, action))
-    if domain is not None:
-        return ConfigScope(domain=domain_get(actor, domain, action))
-    authorize(actor, action)
-    return ConfigScope()
-
-
-def _scope_told(view: RestView, domain: str | None, project: str | None) -> ConfigScope:
-    """As `_scope`, of the names in a document: they are fields, and not what is looked for."""
-    try:
-        return _scope(view.actor, view.required_action, domain, project)
-    except NotFound as error:
-        field = "metadata.domain" if project is None else "metadata.project"
-        raise InvalidInput({field: [error.detail]}) from None
 
 
 def _address(made: Applied) -> str:

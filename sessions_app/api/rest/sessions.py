@@ -1,5 +1,6 @@
 """Sessions: create, list, look, cancel, retry."""
 
+from functools import partial
 from typing import ClassVar
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import responses
+from sessions_app.api.calls import sessions as calls
 from sessions_app.api.filters import EventFilter, LogQuery, SessionFilter, events_wanted, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import SessionCursor
@@ -22,23 +24,17 @@ from sessions_app.api.render import (
     sessions_json,
 )
 from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
-from sessions_app.api.views import RestView, body_of
+from sessions_app.api.views import RestView, body_of, require_no_body
 from sessions_app.authorization import Action
-from sessions_app.errors import InvalidInput, NotFound
+from sessions_app.errors import NotFound
 from sessions_app.selectors import (
-    chain_attempts,
+    attempts_get,
     decision_get,
-    project_resolve,
-    queue_resolve,
     session_events,
     session_get,
-    sessions_visible,
 )
-from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.logs import log_read, log_tail_offset
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.preempt import session_preempt
-from sessions_app.services.submit import Placed, session_submit
+from sessions_app.session_pages import sessions_page
 
 
 class SessionsView(RestView):
@@ -55,7 +51,7 @@ class SessionsView(RestView):
         """List sessions, newest first."""
         wanted = query_of(SessionFilter, request.query_params)
         paginator = SessionCursor(wanted.ordering)
-        page = paginator.read(wanted.apply(sessions_visible(self.actor)), request)
+        page = paginator.read(partial(sessions_page, self.actor, wanted.wanted()), request)
         return paginator.get_paginated_response(sessions_json(page))
 
     @extend_schema(
@@ -65,11 +61,7 @@ class SessionsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Submit a session; the same `creation_id` with the same body finds it again (200)."""
-        asked = SessionCreate.model_validate(body_of(request))
-        project = project_resolve(self.actor, asked.project, self.required_action)
-        queue = queue_resolve(project, asked.queue)
-        assert self.actor.user is not None  # noqa: S101  # project_resolve refused executors
-        made = session_submit(Placed(project, queue, self.actor.user.pk, asked.submission()))
+        made = calls.create(self.actor, body_of(request))
         session = session_get(self.actor, made.session_id)
         headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
         status = 201 if made.created else 200
@@ -98,8 +90,8 @@ class AttemptsView(RestView):
     )
     def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
         """The whole chain of any of its members, oldest first."""
-        session = session_get(self.actor, session_id, self.required_action)
-        return Response([attempt_json(attempt) for attempt in chain_attempts(session)])
+        attempts = attempts_get(self.actor, session_id, self.required_action)
+        return Response([attempt_json(attempt) for attempt in attempts])
 
 
 class RetryDecisionView(RestView):
@@ -200,9 +192,8 @@ class CancelView(RestView):
     @extend_schema(operation_id="sessions_cancel", request=None, responses=responses.Session)
     def post(self, request: Request, session_id: UUID) -> Response:
         """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
-        refuse_body(request)
-        session = session_get(self.actor, session_id, self.required_action)
-        chain_cancel(session.root_id, by=self.actor.name)
+        require_no_body(request)
+        calls.cancel(self.actor, session_id)
         return Response(session_json(session_get(self.actor, session_id)))
 
 
@@ -220,9 +211,7 @@ class PreemptView(RestView):
         """Take a run off its executor, to be retried as its policies say; not counted as a failure
         where preemptions have a budget of their own. Repeating it is fine.
         """
-        asked = SessionPreempt.model_validate(body_of(request))
-        session = session_get(self.actor, session_id, self.required_action)
-        session_preempt(session.pk, by=self.actor.name, reason=asked.reason)
+        calls.preempt(self.actor, session_id, body_of(request))
         return Response(session_json(session_get(self.actor, session_id)))
 
 
@@ -239,17 +228,6 @@ class RetryView(RestView):
 
         It gets the resources of the attempt before, with those that are given in their place.
         """
-        asked = SessionRetry.model_validate(body_of(request))
-        session = session_get(self.actor, session_id, self.required_action)
-        child_id = session_retry(
-            session.pk, session.root_id, by=self.actor.name, resources=asked.changes()
-        )
+        child_id = calls.retry(self.actor, session_id, body_of(request))
         child = session_json(session_get(self.actor, child_id))
         return self.created(child, f"../../{child_id}/")
-
-
-def refuse_body(request: Request) -> None:
-    """These calls take no fields: one that was sent was meant for something."""
-    unknown = body_of(request)
-    if unknown:
-        raise InvalidInput({name: ["is not a known field"] for name in unknown})

@@ -3,44 +3,28 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
-from threading import BoundedSemaphore
 from typing import ClassVar
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from pydantic import BaseModel, ConfigDict
-from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 
-from retry.simulate import SHIPPED, Draft, Past, Rulebook, Tally, simulate
 from sessions_app.api import simulate_responses as shapes
 from sessions_app.api.filters import query_of
 from sessions_app.api.openapi import query_parameters
-from sessions_app.api.simulate_body import HistoryWindow, SimulateBody
+from sessions_app.api.simulate_body import SimulateBody
 from sessions_app.api.simulate_parser import SimulateCall, SimulateParser
 from sessions_app.api.simulate_render import simulation_text
+from sessions_app.api.simulations import simulated, take_slot
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action, authorize
 from sessions_app.errors import InvalidInput
-from sessions_app.selectors import project_resolve
-from sessions_app.services.simulate import HistorySimulation, simulate_history
 
-SIMULATIONS = 8
-"""At once in one process: half of the front's threads, however slowly they are read."""
 WHOLE = 1024 * 1024
 """Bytes; a larger answer is sent while it is made."""
-_SLOTS = BoundedSemaphore(SIMULATIONS)
 _JSON = "application/json"
-
-
-class Busy(APIException):
-    """Enough simulations run already."""
-
-    status_code = 503
-    default_detail = f"{SIMULATIONS} simulations are running already; try again"
-    default_code = "busy"
-    wait = 1
 
 
 class SimulateQuery(BaseModel):
@@ -55,6 +39,7 @@ class SimulateView(RestView):
     """`/retry-policies/simulate/`."""
 
     actions: ClassVar = {"POST": Action.POLICY_SIMULATE}
+    asks_when_writing = True
     parser_classes = (SimulateParser,)
 
     @extend_schema(
@@ -71,32 +56,9 @@ class SimulateView(RestView):
         authorize(self.actor, self.required_action)
         query = query_of(SimulateQuery, request.query_params)
         with ExitStack() as held:
-            _take_slot(held)
-            return _answer(self._text(_call_of(request), query), held)
-
-    def _text(self, call: SimulateCall, query: SimulateQuery) -> Iterator[bytes]:
-        if call.history is not None:
-            history = self._history(call.draft, call.history)
-            summary = history.tally.history_summary
-            return simulation_text(history, summary, chains=query.chains)
-        tally = Tally()
-        given = simulate(_cases(call.draft, call.chains or []), tally)
-        return simulation_text(given, tally.summary, chains=query.chains)
-
-    def _history(self, draft: Draft, window: HistoryWindow) -> HistorySimulation:
-        try:
-            project = project_resolve(self.actor, window.project, Action.SESSION_READ)
-        except InvalidInput as error:
-            told = {f"history.{name}": said for name, said in error.errors.items()}
-            raise InvalidInput(told) from None
-        return simulate_history(
-            project=project, since=window.since, until=window.until, draft=draft
-        )
-
-
-def _cases(draft: Draft, chains: list[Past]) -> Iterator[tuple[Past, Rulebook]]:
-    rulebook = draft.over(SHIPPED)
-    return ((past, rulebook) for past in chains)
+            take_slot(held)
+            decided, summary = simulated(self.actor, _call_of(request))
+            return _answer(simulation_text(decided, summary, chains=query.chains), held)
 
 
 def _call_of(request: Request) -> SimulateCall:
@@ -104,12 +66,6 @@ def _call_of(request: Request) -> SimulateCall:
     if not isinstance(call, SimulateCall):
         raise InvalidInput({"chains": ["give exactly one of chains and history"]})
     return call
-
-
-def _take_slot(held: ExitStack) -> None:
-    if not _SLOTS.acquire(blocking=False):
-        raise Busy
-    held.callback(_SLOTS.release)
 
 
 def _answer(text: Iterator[bytes], held: ExitStack) -> HttpResponseBase:

@@ -1,45 +1,25 @@
 """Domains and projects over REST. Their names are chosen once: they are part of addresses."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from retry.rule_fields import Label
 from sessions_app.api import tenant_responses as shapes
+from sessions_app.api.calls import tenants as calls
+from sessions_app.api.calls.tenants import DomainCreate, ProjectCreate
 from sessions_app.api.filters import PageQuery, Text, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.views import RestView, body_of
-from sessions_app.authorization import Action, authorize
+from sessions_app.authorization import Action
 from sessions_app.models import Domain, Project
 from sessions_app.selectors import domain_get, project_get
-from sessions_app.services.tenants import (
-    domain_create,
-    domain_delete,
-    project_create,
-    project_delete,
-)
-from sessions_app.tenant_selectors import domain_named, domains_visible, projects_listed
+from sessions_app.tenant_selectors import domains_visible, projects_listed
 
-
-class DomainCreate(BaseModel):
-    """The body of `POST /domains/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: Label
-
-
-class ProjectCreate(BaseModel):
-    """The body of `POST /projects/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    domain: Annotated[StrictStr, Field(min_length=1, max_length=63)]
-    name: Label
+Row = TypeVar("Row", bound=Model)
 
 
 class DomainFilter(PageQuery):
@@ -48,11 +28,20 @@ class DomainFilter(PageQuery):
     search: Text | None = None
     """The beginning of the name."""
 
+    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """Those that the filters hold for."""
+        return rows if self.search is None else rows.filter(name__startswith=self.search)
+
 
 class ProjectFilter(DomainFilter):
     """The filters of `GET /projects/`."""
 
     domain: Text | None = None
+
+    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """Those that the filters hold for."""
+        found = super().apply(rows)
+        return found if self.domain is None else found.filter(domain__name=self.domain)
 
 
 class DomainsView(RestView):
@@ -68,11 +57,8 @@ class DomainsView(RestView):
     def get(self, request: Request) -> Response:
         """List the domains that one may see, by name."""
         wanted = query_of(DomainFilter, request.query_params)
-        rows = domains_visible(self.actor)
-        if wanted.search is not None:
-            rows = rows.filter(name__startswith=wanted.search)
         paginator = RowCursor("name")
-        page = paginator.read(rows, request)
+        page = paginator.read(wanted.apply(domains_visible(self.actor)), request)
         return paginator.get_paginated_response([domain_json(each) for each in page])
 
     @extend_schema(
@@ -80,9 +66,7 @@ class DomainsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Make a domain, without projects."""
-        authorize(self.actor, self.required_action)
-        asked = DomainCreate.model_validate(body_of(request))
-        made = domain_create(asked.name, by=self.actor.name)
+        made = calls.domain_create(self.actor, body_of(request))
         return self.created(domain_json(made), f"{made.name}/")
 
 
@@ -99,10 +83,7 @@ class DomainView(RestView):
     @extend_schema(operation_id="domain_delete", responses={204: None})
     def delete(self, request: Request, domain: str) -> Response:  # noqa: ARG002
         """Delete a domain that has no projects."""
-        # Only the cluster's admins may, but nobody is told of a domain they cannot see.
-        found = domain_get(self.actor, domain, Action.DOMAIN_READ)
-        authorize(self.actor, self.required_action)
-        domain_delete(found, by=self.actor.name)
+        calls.domain_delete(self.actor, domain)
         return Response(status=204)
 
 
@@ -119,13 +100,8 @@ class ProjectsView(RestView):
     def get(self, request: Request) -> Response:
         """List the projects that one may see, oldest first."""
         wanted = query_of(ProjectFilter, request.query_params)
-        rows = projects_listed(self.actor)
-        if wanted.domain is not None:
-            rows = rows.filter(domain__name=wanted.domain)
-        if wanted.search is not None:
-            rows = rows.filter(name__startswith=wanted.search)
         paginator = RowCursor("id")
-        page = paginator.read(rows, request)
+        page = paginator.read(wanted.apply(projects_listed(self.actor)), request)
         return paginator.get_paginated_response([project_json(each) for each in page])
 
     @extend_schema(
@@ -133,9 +109,7 @@ class ProjectsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Make a project with its default queue."""
-        asked = ProjectCreate.model_validate(body_of(request))
-        domain = domain_named(self.actor, asked.domain, self.required_action)
-        made = project_create(domain, asked.name, by=self.actor.name)
+        made = calls.project_create(self.actor, body_of(request))
         return self.created(project_json(made), f"{made.address}/")
 
 
@@ -147,16 +121,14 @@ class ProjectView(RestView):
     @extend_schema(operation_id="project_read", responses=shapes.Project)
     def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
         """One project."""
-        return Response(project_json(self._project(names)))
+        found = project_get(self.actor, names["domain"], names["project"], self.required_action)
+        return Response(project_json(found))
 
     @extend_schema(operation_id="project_delete", responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
         """Delete a project in which nothing ever ran, with all that is set for it."""
-        project_delete(self._project(names), by=self.actor.name)
+        calls.project_delete(self.actor, names["domain"], names["project"])
         return Response(status=204)
-
-    def _project(self, names: dict[str, str]) -> Project:
-        return project_get(self.actor, names["domain"], names["project"], self.required_action)
 
 
 def domain_json(domain: Domain) -> dict[str, Any]:

@@ -1,90 +1,24 @@
 """Webhooks over REST."""
 
-from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import webhook_responses as shapes
-from sessions_app.api.filters import PageQuery, Text, Time, of_project, query_of
+from sessions_app.api.calls import webhooks as calls
+from sessions_app.api.calls.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.filters import PageQuery, Text, of_project, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.requests import CordonBody
-from sessions_app.api.views import RestView, body_of, require_no_body
+from sessions_app.api.views import UNKEPT, RestView, body_of, require_no_body
 from sessions_app.authorization import Action
-from sessions_app.errors import InvalidInput, NotFound
+from sessions_app.errors import NotFound
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
-from sessions_app.models.webhooks import MAX_REASON, MAX_URL, DeliveryState
-from sessions_app.selectors import project_resolve
-from sessions_app.services import webhooks
-from sessions_app.webhook_rules import TYPES
 from sessions_app.webhook_selectors import delivery_get, webhook_get, webhooks_visible
-
-MAX_OVERLAP = 7 * 86_400
-Address = Annotated[StrictStr, Field(min_length=1, max_length=MAX_URL)]
-EventTypes = Annotated[
-    list[Annotated[StrictStr, Field(min_length=1, max_length=64)]],
-    Field(max_length=len(TYPES)),
-]
-Description = Annotated[StrictStr, Field(max_length=MAX_REASON)]
-_STATES = {
-    "failed": (DeliveryState.FAILED,),
-    "delivered": (DeliveryState.DELIVERED,),
-    "all": (DeliveryState.FAILED, DeliveryState.DELIVERED),
-}
-
-
-class WebhookCreate(BaseModel):
-    """The body of `POST /webhooks/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    project: Annotated[StrictStr, Field(max_length=127)] | None = None
-    """`domain/name`."""
-    url: Address
-    event_types: EventTypes = []
-    """Types, or their beginnings with a `*` behind; none: all."""
-    description: Description = ""
-
-
-class WebhookChanges(BaseModel):
-    """What `PATCH` may change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: Address | None = None
-    event_types: EventTypes | None = None
-    description: Description | None = None
-
-
-class NewSecret(BaseModel):
-    """The body of `POST .../secret/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP)] = 86_400
-    """Seconds for which the old secret signs, too."""
-
-
-class Redeliver(BaseModel):
-    """The body of `POST .../redeliver/`: one delivery, or those of a time on."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    delivery: Annotated[StrictInt, Field(ge=0, lt=2**63)] | None = None
-    since: Time | None = None
-    state: Literal["failed", "delivered", "all"] = "failed"
-    """Of those since a time: what became of the last delivery of the event."""
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.delivery is None) == (self.since is None):
-            raise InvalidInput({"delivery": ["give this or since, one of the two"]})
-        return self
 
 
 class WebhookFilter(PageQuery):
@@ -137,15 +71,7 @@ class WebhooksView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Make a webhook; the answer tells its secret, this once."""
-        asked = WebhookCreate.model_validate(body_of(request))
-        project = project_resolve(self.actor, asked.project, self.required_action)
-        made = webhooks.webhook_create(
-            project=project,
-            url=asked.url,
-            event_types=asked.event_types,
-            description=asked.description,
-            by=self.actor.name,
-        )
+        made = calls.create(self.actor, body_of(request))
         return self.created(_with_secret(made), f"{made.pk}/")
 
 
@@ -166,18 +92,13 @@ class WebhookView(RestView):
     @extend_schema(operation_id="webhook_change", request=WebhookChanges, responses=shapes.Webhook)
     def patch(self, request: Request, webhook_id: UUID) -> Response:
         """Change what is named."""
-        endpoint = _webhook(self, webhook_id)
-        asked = WebhookChanges.model_validate(body_of(request))
-        sent = {k: v for k, v in asked.model_dump(exclude_unset=True).items() if v is not None}
-        for name, value in sent.items():
-            setattr(endpoint, name, value)
-        webhooks.webhook_change(endpoint, by=self.actor.name, fields=sent)
+        endpoint = calls.change(self.actor, webhook_id, body_of(request))
         return Response(webhook_json(endpoint))
 
     @extend_schema(operation_id="webhook_delete", responses={204: None})
     def delete(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
         """Delete a webhook with the log of its deliveries."""
-        webhooks.webhook_delete(_webhook(self, webhook_id), by=self.actor.name)
+        calls.delete(self.actor, webhook_id)
         return Response(status=204)
 
 
@@ -193,10 +114,8 @@ class SecretView(RestView):
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Make a new secret, told this once; for the time of the overlap the old one signs, too."""
-        endpoint = _webhook(self, webhook_id)
-        overlap = timedelta(seconds=NewSecret.model_validate(body_of(request)).overlap)
-        webhooks.webhook_new_secret(endpoint, overlap=overlap, by=self.actor.name)
-        return Response(_with_secret(endpoint), status=201)
+        endpoint = calls.new_secret(self.actor, webhook_id, body_of(request))
+        return Response(_with_secret(endpoint), status=201, headers=UNKEPT)
 
 
 class PauseView(RestView):
@@ -209,9 +128,7 @@ class PauseView(RestView):
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Send nothing more; what happens meanwhile waits in the log."""
-        endpoint = _webhook(self, webhook_id)
-        reason = CordonBody.model_validate(body_of(request)).reason
-        webhooks.webhook_pause(endpoint, reason=reason, by=self.actor.name)
+        endpoint = calls.pause(self.actor, webhook_id, body_of(request))
         return Response(webhook_json(endpoint))
 
 
@@ -223,9 +140,8 @@ class ResumeView(RestView):
     @extend_schema(operation_id="webhook_resume", request=None, responses={200: shapes.Webhook})
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Go on from where it was paused; nothing happens to one that is not."""
-        endpoint = _webhook(self, webhook_id)
         require_no_body(request)
-        webhooks.webhook_resume(endpoint, by=self.actor.name)
+        endpoint = calls.resume(self.actor, webhook_id)
         return Response(webhook_json(endpoint))
 
 
@@ -239,9 +155,8 @@ class PingView(RestView):
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Send a test message, also to one that is paused; its delivery tells what came of it."""
-        endpoint = _webhook(self, webhook_id)
         require_no_body(request)
-        made = webhooks.webhook_ping(endpoint)
+        made = calls.ping(self.actor, webhook_id)
         headers = {"Location": request.build_absolute_uri(f"../deliveries/{made.pk}/")}
         return Response(delivery_json(made), status=202, headers=headers)
 
@@ -256,11 +171,7 @@ class RedeliverView(RestView):
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Send one delivery again, or those since a time, with the ids that they had."""
-        endpoint = _webhook(self, webhook_id)
-        asked = Redeliver.model_validate(body_of(request))
-        count = webhooks.webhook_redeliver(
-            endpoint, delivery=asked.delivery, since=asked.since, states=_STATES[asked.state]
-        )
+        count = calls.redeliver(self.actor, webhook_id, body_of(request))
         return Response({"redelivered": count}, status=202)
 
 

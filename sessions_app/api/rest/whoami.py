@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from sessions_app.api import responses
 from sessions_app.api.views import RestView
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import ApiToken
 
 
@@ -19,17 +19,20 @@ class WhoAmIView(RestView):
 
     @extend_schema(operation_id="whoami", responses=responses.WhoAmI)
     def get(self, request: Request) -> Response:
-        """The user or executor of the token, and what the token is narrowed to."""
+        """The user of the token, and what the token is narrowed to."""
+        authorize(self.actor, self.required_action)
         token: Any = request.auth
         assert isinstance(token, ApiToken)  # noqa: S101  # the only way to authenticate
-        return Response(
-            {
-                "username": token.user.username if token.user else None,
-                "executor": token.executor_name or None,
-                "cluster_admin": self.actor.is_cluster_admin,
-                "project": token.project.address if token.project else None,
-                "token_name": token.name,
-                "expires_at": token.expires_at,
-                "read_only": token.read_only,
-            }
-        )
+        return Response(whoami_json(self.actor, token))
+
+
+def whoami_json(actor: Actor, token: ApiToken | None) -> dict[str, Any]:
+    """Who asks; None stands for a browser's session, which nothing narrows."""
+    return {
+        "username": actor.user.username if actor.user else None,
+        "cluster_admin": actor.is_cluster_admin,
+        "project": token.project.address if token and token.project else None,
+        "token_name": token.name if token else "",
+        "expires_at": token.expires_at if token else None,
+        "read_only": actor.read_only,
+    }

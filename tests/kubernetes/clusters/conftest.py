@@ -1,6 +1,7 @@
 """One server and two clusters for all these tests."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,18 +10,22 @@ from tests.kubernetes.agent import purge
 from tests.kubernetes.apiserver import ApiServer, binaries
 from tests.kubernetes.clusters.land import TIMES, Land
 from tests.kubernetes.kubelet import Kubelet
+from tests.prepared import copy_database
 
 
 @pytest.fixture(scope="package")
 def land(
-    api: ApiServer, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory
+    api: ApiServer,
+    kubelet: Kubelet,
+    prepared: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Land]:
     """`west` and `east` are executors beside the API server of all tests, which take nothing yet.
 
     `east` does not wait long for pods that outstay their deletion.
     """
     directory = tmp_path_factory.mktemp("clusters")
-    with Standalone(directory / "data") as server:
+    with Standalone(copy_database(prepared, directory / "data")) as server:
         server.start(**TIMES)
         made = Land(server, directory)
         made.hurry()

@@ -80,6 +80,14 @@ def test_what_json_cannot_say_is_refused(command: Command, tmp_path: Path, value
     assert str(path) in result.stderr
 
 
+def test_a_repeated_key_in_a_file_is_refused(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "body.yaml"
+    path.write_text("environ:\n  A: first\n  A: second\n")
+    result = command("session", "create", "-f", str(path), "busybox")
+    assert result.exit_code == 2
+    assert "the key 'A' is repeated" in " ".join(result.stderr.split())
+
+
 def test_list_shows_attempts_and_what_waits(command: Command, server: FakeServer) -> None:
     server.on(
         "GET /sessions/",

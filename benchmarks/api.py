@@ -1,0 +1,246 @@
+"""The API at a million sessions: as fast as at a thousand, and half as fast as a bare view.
+
+Two databases, of 1,000 and of 1,000,000 sessions, each behind the web server of production. Every
+call is made to both in turn by one client; of each, the 99th percentile of the best round counts.
+`p99_growth` is the worst ratio of the large one to the small one, over create, get, attempts and
+lists: each filter by something common and by something rare, for a member of some projects, and the
+main ones for a cluster admin. `ratio_bare_view` is the worst ratio of requests a second, over four
+calls, to `peers/bare_view.py` on the large database, each side with its best number of clients.
+
+    python -m benchmarks.api [--quick]
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+
+from benchmarks.database import benchmark_database
+from benchmarks.http_load import Client, request_bytes, requests_per_second
+from benchmarks.session_history import ADMIN, MEMBER, Past, load_past
+
+SMALL, LARGE = 1_000, 1_000_000
+ROUNDS, REQUESTS = 3, 200
+QUICK_ROUNDS, QUICK_REQUESTS = 3, 12
+CLIENTS, QUICK_CLIENTS = (1, 8, 32), (8,)
+SECONDS, QUICK_SECONDS = 3.0, 0.7
+WARM = 20
+"""Calls before it counts: each process has threads with connections of their own."""
+PATIENCE = 60.0
+BODY = json.dumps({"project": "domain-0/project-0", "image": "bench", "command": ["true"]}).encode()
+LIST = "/api/v2/sessions/"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A database behind a web server, and what there is in it."""
+
+    past: Past
+    port: int
+
+    def request(self, call: "Call") -> bytes:
+        """The call as this server's clients make it."""
+        token = self.past.tokens[call.who]
+        if call.name == "create":
+            return request_bytes("POST", LIST, token, BODY)
+        return request_bytes("GET", LIST + call.path(self.past), token)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call; `query` may name what differs between the pasts."""
+
+    name: str
+    query: str = ""
+    who: str = MEMBER
+
+    def path(self, past: Past) -> str:
+        """Below `/sessions/`."""
+        soon = past.middle + timedelta(days=29.9)
+        known = {
+            "root": past.root,
+            "rare": past.rare,
+            "middle": quote(past.middle.isoformat()),
+            "late": quote(soon.isoformat()),
+            "early": quote((past.middle - timedelta(days=29.99)).isoformat()),
+            "deep": quote(past.deep_cursor()),
+        }
+        return self.query.format(**known)
+
+
+FILTERS = (
+    *("project=domain-0/project-0", "project=domain-0/rare", "queue=large", "queue=rare"),
+    *("job_set=sweep", "job_set=rare", "status=TERMINATED", "status=ERROR", "status=CANCELLED"),
+    *("status=RUNNING", "status=PENDING", "session_type=batch", "session_type=interactive"),
+    *("retry_cause=kernel_nonzero_exit", "retry_cause=start_failure", "failure_category=flaky"),
+    *("failure_category=rare", "retry_state=retried", "retry_state=held", "retry_state=none"),
+    *("exit_code=0", "exit_code=99", "root={root}", "parent={root}", "tip=true", "tip=false"),
+    *("owner=user-0", "owner=rare", "executor=executor-0", "executor=executor-rare"),
+    *("node=node-0", "node=node-rare", "created_after={middle}", "created_after={late}"),
+    *("created_before={middle}", "created_before={early}", "search=train", "search=needle"),
+    "search={rare}",
+)
+OF_ADMIN = ("", "status=ERROR", "status=CANCELLED", "exit_code=99", "owner=rare", "search=needle")
+CALLS = (
+    *(Call("create"), Call("get", "{root}/"), Call("attempts", "{root}/attempts/")),
+    *(Call("list"), Call("list", "?cursor={deep}")),
+    *(Call("list", f"?{each}") for each in FILTERS),
+    *(Call("list", f"?{each}", ADMIN) for each in OF_ADMIN),
+)
+RATED = CALLS[:4]
+
+
+def main() -> None:
+    """Print the tables, then one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer requests, one number of clients"
+    )
+    quick = parser.parse_args().quick
+    with ExitStack() as stack:
+        small, _ = _prepare(stack, "reprise_bench_api_small", SMALL)
+        large, url = _prepare(stack, "reprise_bench_api", LARGE)
+        bare = stack.enter_context(_served(url, "benchmarks.peers.bare_view:application"))
+        growth = _growth(small, large, quick=quick)
+        ratio = _ratio(large, bare, quick=quick)
+    print(json.dumps({"p99_growth": round(growth, 3), "ratio_bare_view": round(ratio, 3)}))
+
+
+def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
+    from django.db import connection
+
+    url = stack.enter_context(benchmark_database(name))
+    began = time.perf_counter()
+    past = load_past(url, count)
+    print(f"  {count} sessions: {time.perf_counter() - began:.1f} s to load", file=sys.stderr)
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's, and Django uses the next
+    return Server(past, stack.enter_context(_served(url, "reprise.wsgi"))), url
+
+
+@contextmanager
+def _served(url: str, application: str) -> Iterator[int]:
+    """The port of an application under gunicorn, as in production."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = int(taken.getsockname()[1])
+    command = [
+        *(sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"),
+        *("--bind", f"127.0.0.1:{port}", "--log-level", "warning", application),
+    ]
+    # So that the limit of calls is counted, and not met.
+    environ = {"DATABASE_URL": url, "REPRISE_TOKEN_REQUESTS_PER_MINUTE": "100000000"}
+    root = Path(__file__).parent.parent
+    server = subprocess.Popen(command, env={**os.environ, **environ}, cwd=root)
+    try:
+        _await(server, port)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _await(server: "subprocess.Popen[bytes]", port: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            client = Client(port)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            client.call(request_bytes("GET", "/healthz", ""))
+            client.close()
+            return
+    raise SystemExit("the web server did not start")
+
+
+def _growth(small: Server, large: Server, *, quick: bool) -> float:
+    """The worst ratio of the 99th percentiles of a call."""
+    print("call                                          rows  p99 at 10^3   p99 at 10^6   ratio")
+    worst = 0.0
+    clients = Client(small.port), Client(large.port)
+    rounds, requests = (QUICK_ROUNDS, QUICK_REQUESTS) if quick else (ROUNDS, REQUESTS)
+    for call in CALLS:
+        sides = list(zip(clients, (small, large), strict=True))
+        rows = {_warm(client, server.request(call)) for client, server in sides}
+        if len(rows) != 1:
+            raise SystemExit(f"{call}: {rows} rows")
+        best = [float("inf"), float("inf")]
+        for _ in range(rounds):
+            for side, p99 in enumerate(_round(sides, call, requests)):
+                best[side] = min(best[side], p99)
+        ratio = best[1] / best[0]
+        worst = max(worst, ratio)
+        told = f"{call.name} {call.query}{' (admin)' if call.who == ADMIN else ''}"
+        print(
+            f"{told:45.45} {rows.pop():5} {best[0] * 1000:9.2f} ms {best[1] * 1000:10.2f} ms"
+            f"   {ratio:.2f}",
+            flush=True,
+        )
+    for client in clients:
+        client.close()
+    return worst
+
+
+def _warm(client: Client, request: bytes) -> int:
+    """Let the server's processes prepare the statements; how many rows there are."""
+    for _ in range(WARM):
+        answer = client.call(request)
+    if not 200 <= answer.status < 300:
+        raise SystemExit(answer.body.decode())
+    body = json.loads(answer.body)
+    return len(body) if isinstance(body, list) else len(body.get("results", [body]))
+
+
+def _round(sides: list[tuple[Client, Server]], call: Call, requests: int) -> list[float]:
+    """Seconds of the 99th percentile on each side, which are asked in turn."""
+    taken: list[list[float]] = [[], []]
+    for _ in range(requests):
+        for (client, server), seconds in zip(sides, taken, strict=True):
+            request = server.request(call)
+            began = time.perf_counter()
+            client.call(request)
+            seconds.append(time.perf_counter() - began)
+    return [sorted(seconds)[int(0.99 * (len(seconds) - 1))] for seconds in taken]
+
+
+def _ratio(ours: Server, bare: int, *, quick: bool) -> float:
+    """The worst ratio of requests a second."""
+    print("call          bare view         Reprise          ratio")
+    root, worst = ours.past.root, float("inf")
+    paths = {"create": "create/", "get": f"get/{root}/", "attempts": f"attempts/{root}/"}
+    for call in RATED:
+        method = "POST" if call.name == "create" else "GET"
+        same = request_bytes(method, "/" + paths.get(call.name, "list/"), "")
+        rates: dict[str, tuple[float, int]] = {"bare": (0.0, 0), "ours": (0.0, 0)}
+        for clients in QUICK_CLIENTS if quick else CLIENTS:
+            for side, port, request in (
+                ("bare", bare, same),
+                ("ours", ours.port, ours.request(call)),
+            ) * 2:
+                seconds = (QUICK_SECONDS if quick else SECONDS) / 2
+                rate = requests_per_second(port, request, clients=clients, seconds=seconds)
+                rates[side] = max(rates[side], (rate, clients))
+        (base, at), (rate, by) = rates["bare"], rates["ours"]
+        worst = min(worst, rate / base)
+        print(
+            f"{call.name:10} {base:7.0f}/s ({at:2} clients) {rate:7.0f}/s ({by:2} clients)"
+            f"   {rate / base:.3f}",
+            flush=True,
+        )
+    return worst
+
+
+if __name__ == "__main__":
+    main()

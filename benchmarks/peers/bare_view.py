@@ -1,0 +1,139 @@
+"""A bare Django view for each call of the API: the same statements, their rows as JSON, no more.
+
+No tokens, no DRF, no middleware. It runs as Reprise itself does:
+
+    gunicorn --config deploy/gunicorn.conf.py benchmarks.peers.bare_view:application
+
+The statements are those with which Reprise reads the member's newest sessions, a session, its
+chain, and inserts a session (three, in one transaction). They are written down at the first call.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+from django.db import connection, transaction
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+
+from benchmarks.session_history import MEMBER
+
+Statement = tuple[str, Any]
+PAGE = 51
+settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []
+
+
+def _sent(act: Callable[[], object]) -> list[Statement]:
+    """What `act` sends to the database."""
+    sent: list[Statement] = []
+
+    def note(execute: Any, sql: str, params: Any, *rest: Any) -> Any:
+        sent.append((sql, params))
+        return execute(sql, params, *rest)
+
+    with connection.execute_wrapper(note):
+        act()
+    return sent
+
+
+def _member() -> Any:
+    from django.contrib.auth.models import User
+
+    from sessions_app.authorization import Actor
+
+    actor = Actor(user=User.objects.get(username=MEMBER))
+    actor.reach()  # reads the memberships, which are no part of a list
+    return actor
+
+
+@cache
+def _list_statement() -> Statement:
+    from sessions_app.session_pages import Place, SessionsWanted, sessions_page
+
+    actor = _member()
+    (statement,) = _sent(lambda: sessions_page(actor, SessionsWanted(), Place(PAGE)))
+    return statement
+
+
+@cache
+def _statement_by_id(of_chain: bool) -> str:
+    from sessions_app.session_rows import attempt_rows, session_row
+
+    read = attempt_rows if of_chain else session_row
+    ((sql, _),) = _sent(lambda: read(UUID(int=0)))
+    return sql
+
+
+@cache
+def _inserts() -> tuple[UUID, UUID, list[Statement]]:
+    """The ids of a session and of its specification, and what inserts them."""
+    from sessions_app.api.requests import SessionCreate
+    from sessions_app.models import Session
+    from sessions_app.selectors import queue_resolve
+    from sessions_app.services.submit import Placed, session_submit
+
+    actor = _member()
+    project = actor.projects().select_related("domain").order_by("pk")[0]
+    asked = SessionCreate(image="bench", command=["true"]).submission()
+    placed = Placed(project, queue_resolve(project, None), actor.user.pk, asked)
+    made: list[UUID] = []
+    sent = _sent(lambda: made.append(session_submit(placed).session_id))
+    spec = Session.objects.get(pk=made[0]).spec_id
+    return made[0], spec, [each for each in sent if "INSERT INTO" in each[0]]
+
+
+def _rows(sql: str, params: Any) -> list[dict[str, Any]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        names = [column.name for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def list_sessions(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """The member's newest sessions."""
+    return JsonResponse(_rows(*_list_statement()), safe=False)
+
+
+def get_session(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
+    """One session."""
+    return JsonResponse(_rows(_statement_by_id(False), [session_id]), safe=False)
+
+
+def attempts(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
+    """Its chain."""
+    return JsonResponse(_rows(_statement_by_id(True), [session_id]), safe=False)
+
+
+def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """One more session."""
+    from uuid_utils.compat import uuid7
+
+    session, spec, statements = _inserts()
+    new, new_spec = uuid7(), uuid7()
+    changes = [(str(session), str(new)), (session.hex, new.hex), (spec.hex, new_spec.hex)]
+    with transaction.atomic(), connection.cursor() as cursor:
+        for sql, params in statements:
+            cursor.execute(sql, [_replaced(each, changes) for each in params])
+    return JsonResponse({"id": new}, status=201)
+
+
+def _replaced(value: Any, changes: list[tuple[str, str]]) -> Any:
+    if isinstance(value, str):
+        for before, after in changes:
+            value = value.replace(before, after)
+    return value
+
+
+urlpatterns = [
+    path("list/", list_sessions),
+    path("get/<uuid:session_id>/", get_session),
+    path("attempts/<uuid:session_id>/", attempts),
+    path("create/", create),
+]
+application = get_wsgi_application()

@@ -1,0 +1,112 @@
+"""`reprise audit`: who changed what, and who brought which session back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reprise_client.cli.filters import age_option, moment
+from reprise_client.cli.output import Format, OutputOption, emit, grid, local_now, plain
+from reprise_client.cli.state import client_of
+from reprise_client.cli.words import when
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from reprise_client.audit import AuditEntry
+
+LONGEST = 60
+"""Letters of a value that a table shows."""
+
+
+def audit(
+    ctx: typer.Context,
+    *,
+    actor: Annotated[str | None, typer.Option(help="Who did it, such as ann or reprise.")] = None,
+    action: Annotated[str | None, typer.Option(help="Such as queue.change.")] = None,
+    object_type: Annotated[
+        str | None, typer.Option("--type", help="Of what, such as queue or retry_policy.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of which one; with --type.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None,
+    domain: Annotated[str | None, typer.Option(help="With its projects.")] = None,
+    door: Annotated[
+        str | None, typer.Option(help="rest, graphql, admin, web, task, command or sql.")
+    ] = None,
+    automatic: Annotated[
+        bool | None,
+        typer.Option("--automatic/--people", help="What the engine did, or what people did."),
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    chain: Annotated[str | None, typer.Option(metavar="ID", help="Of its first session.")] = None,
+    since: Annotated[str | None, age_option("Done so long ago at most: 30m, 2h, 7d.")] = None,
+    until: Annotated[str | None, age_option("Done so long ago at least.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many.")] = 50,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show who changed and who dispatched what, newest first."""
+    filters = {
+        "actor": actor,
+        "action": action,
+        "object_type": object_type,
+        "object_id": name,
+        "project": project,
+        "domain": domain,
+        "door": door,
+        "automatic": None if automatic is None else str(automatic).lower(),
+        "session": session,
+        "chain": chain,
+        "created_after": moment("--since", since),
+        "created_before": moment("--until", until),
+    }
+    found = list(islice(client_of(ctx).audit(page_size=min(limit, 500), **filters), limit))
+    emit(
+        output,
+        [plain(entry) for entry in found],
+        table=lambda: _table(found, local_now()),
+        names=(str(entry.id) for entry in found),
+    )
+
+
+def _table(entries: Iterable[AuditEntry], now: datetime) -> RenderableType:
+    return grid(
+        ["WHEN", "WHO", "DOOR", "ACTION", "NAME", "CHANGES"],
+        (
+            [
+                when(entry.time, now),
+                entry.actor,
+                entry.door or "",
+                entry.action,
+                entry.object_id,
+                "; ".join(_changes(entry)),
+            ]
+            for entry in entries
+        ),
+    )
+
+
+def _changes(entry: AuditEntry) -> Iterable[str]:
+    if entry.before is None or entry.after is None:
+        return [f"{name} {_short(value)}" for name, value in entry.data.items()]
+    names = dict.fromkeys([*entry.before, *entry.after])
+    return [_change(entry.before, entry.after, name) for name in names]
+
+
+def _change(before: dict[str, Any], after: dict[str, Any], name: str) -> str:
+    if not before:
+        return f"{name} {_short(after[name])}"
+    return f"{name} {_short(before.get(name))} → {_short(after.get(name))}"
+
+
+def _short(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

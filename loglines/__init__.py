@@ -1,0 +1,1 @@
+"""Log lines of every process: both sides import this, which imports neither."""

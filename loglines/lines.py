@@ -1,0 +1,136 @@
+"""One formatter for all that is logged, as JSON for programs or as a line for people.
+
+Modules log with the standard library; what belongs to a line beside its text is passed as
+`extra`, or bound for all lines of a request or a task with structlog's context variables. Only
+`FIELDS` are written, so that nothing gets into the log by being attached to a record.
+"""
+
+import json
+import logging
+import logging.config
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from loglines.context import structlog
+
+from structlog.typing import EventDict, Processor, WrappedLogger  # isort: skip  # comes after it
+
+FORMATS = ("json", "console")
+FIELDS = (
+    "request_id",
+    "actor",
+    "token",
+    "door",
+    "route",
+    "method",
+    "status",
+    "duration_ms",
+    "session_id",
+    "root_session_id",
+    "attempt",
+    "change",
+    "executor",
+    "fencing_token",
+    "task",
+    "task_id",
+    "threads",
+)
+"""Beside `timestamp`, `level`, `logger`, `event` and `exception`, which every line may have."""
+
+logger = logging.getLogger(__name__)
+
+
+def wanted_format(environ: Mapping[str, str]) -> str:
+    """`json` or `console`: `REPRISE_LOG_FORMAT`, else JSON in production.
+
+    Raises `ValueError` for anything else.
+    """
+    production = environ.get("REPRISE_PRODUCTION", "").lower() in {"1", "true", "yes", "on"}
+    named = environ.get("REPRISE_LOG_FORMAT") or ("json" if production else "console")
+    if named not in FORMATS:
+        raise ValueError(f"REPRISE_LOG_FORMAT is json or console, not {named!r}")
+    return named
+
+
+def configuration(named: str, level: str, **levels: str) -> dict[str, Any]:
+    """What `logging.config.dictConfig` takes: everything to standard error, in this format.
+
+    `level` is that of all loggers but those in `levels`.
+    """
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": formatter, "named": named}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {name: {"level": own} for name, own in levels.items()},
+    }
+
+
+def configure(config: dict[str, Any]) -> None:
+    """Use a configuration; one in JSON also takes what Python itself would write."""
+    logging.config.dictConfig(config)
+    if config["formatters"]["line"]["named"] == "json":
+        logging.captureWarnings(True)
+        sys.excepthook = _uncaught
+        threading.excepthook = _uncaught_in_thread
+
+
+def formatter(named: str) -> logging.Formatter:
+    """The formatter of this name."""
+    before: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(allow=FIELDS),
+    ]
+    for_people = named == "console"
+    after: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        # Beside its text, where the text of an error that is told in a line may have several.
+        structlog.processors.format_exc_info,
+        _line if for_people else _json,
+    ]
+    stamp = (
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False)
+        if for_people
+        else structlog.processors.TimeStamper(fmt="iso", utc=True)
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*before, stamp], processors=after, keep_exc_info=False
+    )
+
+
+def _json(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    """One object, with what every line has first."""
+    first = {name: event.pop(name) for name in ("timestamp", "level", "logger", "event")}
+    return json.dumps({**first, **event}, default=str)
+
+
+def _line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    """`2031-01-31 12:00:00 WARNING reprise.beat: lost the lock request_id=...`"""
+    head = f"{event.pop('timestamp')} {event.pop('level').upper()} {event.pop('logger')}: "
+    text, exception = event.pop("event"), event.pop("exception", "")
+    said = [f"{name}={value}" for name, value in event.items()]
+    return head + " ".join([str(text), *said]) + (f"\n{exception}" if exception else "")
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
+        return
+    logger.critical("the process ends: %s", kind.__name__, exc_info=(kind, error, traceback))
+
+
+def _uncaught_in_thread(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_type is SystemExit:
+        return
+    error = failure.exc_value or failure.exc_type()
+    name = failure.thread.name if failure.thread else "?"
+    details = (failure.exc_type, error, failure.exc_traceback)
+    logger.critical("the thread %s died", name, exc_info=details)

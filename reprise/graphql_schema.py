@@ -1,0 +1,132 @@
+"""The root of the GraphQL schema, which joins what the rooms have, and what carries a call out.
+
+Imported with the first call of `/graphql/`: it takes half a second, which nobody else is to pay.
+"""
+
+from functools import cache
+from typing import Any
+
+import graphene
+from django.conf import settings
+from graphene_django.views import GraphQLView
+from graphql import (
+    ExecutionResult,
+    GraphQLError,
+    GraphQLSchema,
+    NoSchemaIntrospectionCustomRule,
+    get_operation_ast,
+    parse,
+    print_schema,
+    specified_rules,
+)
+from graphql.validation import MaxIntrospectionDepthRule
+
+from scheduler.api.graphql import ExecutorQueries
+from scheduler.api.graphql_mutations import ExecutorMutations
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.enums import read_in_any_case
+from sessions_app.api.graphql.errors import error_json
+from sessions_app.api.graphql.job_sets import JobSetQueries
+from sessions_app.api.graphql.limits import MAX_COMMENTS, MAX_TOKENS, check_limits
+from sessions_app.api.graphql.mutations import Mutations
+from sessions_app.api.graphql.nodes import NodeQueries
+from sessions_app.api.graphql.policies import PolicyQueries
+from sessions_app.api.graphql.queue_queries import QueueQueries
+from sessions_app.api.graphql.retry_config import RetryConfigQueries
+from sessions_app.api.graphql.session_queries import SessionQueries
+from sessions_app.api.graphql.simulate import SimulateQueries
+from sessions_app.api.graphql.tenant_queries import TenantQueries
+from sessions_app.api.graphql.webhooks import WebhookQueries
+from sessions_app.authorization import Actor
+from sessions_app.models import ApiToken
+
+
+class Query(
+    SessionQueries,
+    JobSetQueries,
+    PolicyQueries,
+    RetryConfigQueries,
+    SimulateQueries,
+    QueueQueries,
+    ExecutorQueries,
+    TenantQueries,
+    WebhookQueries,
+    NodeQueries,
+    graphene.ObjectType,
+):
+    """All that can be read. `extensions` of errors are what REST tells as a problem."""
+
+
+class Mutation(ExecutorMutations, Mutations, graphene.ObjectType):
+    """All that can be changed. What was refused is told in `errors` of each payload."""
+
+
+def _schema() -> graphene.Schema:
+    made = graphene.Schema(query=Query, mutation=Mutation)
+    read_in_any_case(made.graphql_schema)
+    return made
+
+
+schema = _schema()
+
+
+def schema_text() -> str:
+    """The schema in the language of schemas: docs/schema.graphql."""
+    return print_schema(_graphql_schema()).rstrip() + "\n"
+
+
+def root_fields() -> dict[str, list[str]]:
+    """The names of all fields of each root type: what somebody may be allowed, or not."""
+    found = _graphql_schema()
+    roots = {"Query": found.query_type, "Mutation": found.mutation_type}
+    return {name: sorted(root.fields) if root else [] for name, root in roots.items()}
+
+
+def _graphql_schema() -> GraphQLSchema:
+    made: GraphQLSchema = schema.graphql_schema
+    return made
+
+
+class Engine(GraphQLView):
+    """Carries out documents, with limits before they run."""
+
+    def carry_out(
+        self, context: Context, query: str, variables: dict[str, Any], name: str | None
+    ) -> ExecutionResult:
+        """The result of the operation `name` of a document, if it may be asked for."""
+        try:
+            document = parse(query, max_lexical_tokens=MAX_TOKENS, max_comments=MAX_COMMENTS)
+            operation = get_operation_ast(document, name)
+            if operation is None:
+                raise GraphQLError("say which one of its operations is meant: operationName")
+            check_limits(_graphql_schema(), document, operation, variables)
+        except GraphQLError as error:
+            return ExecutionResult(errors=[error])
+        result: ExecutionResult = self.execute_graphql_request(context, {}, query, variables, name)
+        return result
+
+
+@cache
+def _engine(*, introspection: bool) -> Engine:
+    rules = [*specified_rules, MaxIntrospectionDepthRule]
+    if not introspection:
+        rules.append(NoSchemaIntrospectionCustomRule)
+    return Engine(schema=schema, middleware=(), validation_rules=rules)
+
+
+def carry_out(
+    actor: Actor,
+    token: ApiToken | None,
+    query: str,
+    variables: dict[str, Any],
+    operation_name: str | None,
+) -> tuple[dict[str, Any], int]:
+    """The answer to a document and its status: 400 if nothing of it was carried out."""
+    engine = _engine(introspection=settings.REPRISE_GRAPHQL_INTROSPECTION)
+    result = engine.carry_out(Context(actor, token), query, variables, operation_name)
+    told: dict[str, Any] = {}
+    if result.errors:
+        told["errors"] = [error_json(error) for error in result.errors]
+        if all(error.path is None for error in result.errors):
+            return told, 400
+    return {"data": result.data, **told}, 200

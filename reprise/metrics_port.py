@@ -1,0 +1,95 @@
+"""A port from which Prometheus reads a process that has none: that of a Celery worker."""
+
+import hmac
+import logging
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from celery import signals
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from reprise.shared_metrics import counted
+
+logger = logging.getLogger(__name__)
+
+PATH = "/metrics"
+
+
+def passes(authorization: str, wanted: str) -> bool:
+    """Whether a header brings the bearer token that is wanted."""
+    scheme, _, secret = authorization.partition(" ")
+    given = secret.strip().encode()
+    return scheme.lower() == "bearer" and hmac.compare_digest(given, wanted.encode())
+
+
+class _Scrape(BaseHTTPRequestHandler):
+    server_version, sys_version = "reprise", ""
+    timeout = 10.0
+    """Seconds; who asks more slowly than that is not listened to."""
+    token = ""
+
+    def do_GET(self) -> None:  # http.server's name
+        """`/metrics`, with the token if there is one."""
+        if self.path.partition("?")[0] != PATH:
+            self._say(404, b"there is nothing but /metrics here\n")
+        elif self.token and not passes(self.headers.get("Authorization", ""), self.token):
+            self._say(401, b"send the token: Authorization: Bearer <REPRISE_METRICS_TOKEN>\n")
+        else:
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            self._say(200, encode(_everything()), content_type)
+
+    def _say(self, status: int, body: bytes, content_type: str = "text/plain") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        if status == 401:
+            self.send_header("WWW-Authenticate", 'Bearer realm="reprise"')
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # http.server's names
+        logger.debug(format, *args)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        logger.info("a scrape failed", exc_info=True)  # noqa: LOG014  # called in one
+
+
+def _everything() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(counted())
+    return registry
+
+
+def serve(port: int, token: str) -> ThreadingHTTPServer:
+    """Answer on all addresses, from a thread; raises `OSError` if the port is taken."""
+    server = _Server(("", port), type("Scrape", (_Scrape,), {"token": token}))
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server
+
+
+_servers: list[ThreadingHTTPServer] = []
+
+
+@signals.worker_ready.connect
+def _open(**_kwargs: Any) -> None:
+    # Sent again after each reconnection to the broker.
+    port = os.environ.get("REPRISE_METRICS_PORT", "")
+    if _servers or not port:
+        return
+    try:
+        _servers.append(serve(int(port), os.environ.get("REPRISE_METRICS_TOKEN", "")))
+    except (OSError, ValueError, OverflowError) as error:
+        # It works as well without being watched.
+        logger.error("no metrics on port %s: %s", port, error)
+
+
+@signals.worker_process_init.connect
+def _leave(**_kwargs: Any) -> None:
+    # A process of the pool that outlived the worker would keep the port.
+    while _servers:
+        _servers.pop().socket.close()

@@ -1,0 +1,107 @@
+"""Each call has an id, is counted, and is a line in the log."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+from loglines.context import bind, clear
+from sessions_app.instruments import REQUEST_SECONDS, REQUESTS
+
+logger = logging.getLogger("reprise.requests")
+
+HEADER = "X-Request-ID"
+WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+/@-]{0,127}")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+QUIET = frozenset({"operations", "static"})
+"""Doors whose calls are told at DEBUG only: probes, scrapes and pictures."""
+NO_ROUTE = "none"
+WIRE = re.compile(r"api/v2/executors/<str:name>/(lease|reports|return|logs)/")
+UNCOUNTED = "reprise.uncounted"
+"""Key of an ASGI scope: the call is the server's own, such as a look whether a reader still may."""
+METHOD = "reprise.method"
+"""Key of an ASGI scope: the method that the client used."""
+
+Respond = Callable[[HttpRequest], HttpResponseBase]
+
+
+class RequestLog:
+    """The outermost middleware."""
+
+    def __init__(self, respond: Respond):
+        self._respond = respond
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        scope = request.META.get("asgi.scope", {})
+        if UNCOUNTED in scope:
+            return self._respond(request)
+        began = time.perf_counter()
+        clear()
+        request_id = request_id_of(request.headers.get(HEADER, ""))
+        bind(request_id=request_id)
+        try:
+            response = self._respond(request)
+            response.headers[HEADER] = request_id
+            method = scope.get(METHOD, request.method)
+            _tell(request, method, response.status_code, time.perf_counter() - began)
+            return response
+        finally:
+            # The thread goes on with other calls.
+            clear()
+
+    def process_view(
+        self, _request: HttpRequest, _view: Any, _args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """Django's hook: the address is understood."""
+        if (session_id := kwargs.get("session_id")) is not None:
+            bind(session_id=str(session_id))
+
+
+def request_id_of(given: str) -> str:
+    """The id that the caller gave, if it can be one, or a new one."""
+    return given if WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
+
+
+def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> None:
+    route, door = place_of(request)
+    method = method if method in METHODS else "other"
+    REQUESTS.labels(door, route, method, str(status)).inc()
+    REQUEST_SECONDS.labels(door, route, method).observe(seconds)
+    level = logging.DEBUG if door in QUIET else logging.INFO
+    if not logger.isEnabledFor(level):
+        return
+    told = {
+        "door": door,
+        "route": route,
+        "method": method,
+        "status": status,
+        "duration_ms": round(seconds * 1000, 2),
+    }
+    # Somebody who came by a session cookie, if anything needed to know.
+    if (user := getattr(request, "_cached_user", None)) is not None and user.is_authenticated:
+        told["actor"] = user.get_username()
+    logger.log(level, "request", extra=told)
+
+
+def place_of(request: HttpRequest) -> tuple[str, str]:
+    """The template of the address, never the address itself, and the door that it belongs to."""
+    match = request.resolver_match
+    if match is None:
+        if request.path_info.startswith(settings.STATIC_URL):
+            return settings.STATIC_URL.strip("/"), "static"
+        return NO_ROUTE, "none"
+    return match.route or "/", _door(match.route)
+
+
+def _door(route: str) -> str:
+    if route.startswith("api/"):
+        return "wire" if WIRE.fullmatch(route) else "rest"
+    first = route.partition("/")[0]
+    if first in {"healthz", "readyz", "metrics"}:
+        return "operations"
+    return first if first in {"admin", "graphql"} else "web"

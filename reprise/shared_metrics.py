@@ -1,0 +1,70 @@
+"""Counts of several processes that are one to whoever scrapes them.
+
+gunicorn's workers, and the processes of a Celery worker's pool, count in files of one directory,
+from which whichever of them is asked adds up. Imported before `prometheus_client`, which looks
+for the directory once.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+"""prometheus_client's own variable."""
+_mine: list[Path] = []
+
+
+def share() -> None:
+    """Let this process and those that it forks count together; counts begin at nothing.
+
+    In `REPRISE_METRICS_DIR`, which is emptied and must be nobody else's, or in a directory that
+    goes with this process.
+    """
+    if _mine:
+        return  # gunicorn reads its settings again at each SIGHUP
+    if "prometheus_client" in sys.modules:
+        raise AssertionError("prometheus_client has already looked for its directory")
+    given = os.environ.get("REPRISE_METRICS_DIR")
+    if given:
+        directory = Path(given)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in directory.glob("*.db"):
+            left.unlink()
+    else:
+        directory = Path(tempfile.mkdtemp(prefix="reprise-metrics-"))
+        atexit.register(_remove, directory, os.getpid())
+    _mine.append(directory)
+    os.environ[DIRECTORY] = str(directory)
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def forget_dead(directory: Path) -> None:
+    """Leave out what the dead of the family held when they died; what they counted stays."""
+    from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415  # see above
+
+    for pid in {int(file.stem.rpartition("_")[2]) for file in directory.glob("gauge_live*.db")}:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid, str(directory))  # type: ignore[no-untyped-call]
+
+
+def counted() -> Any:
+    """A collector of what this process and its family have counted."""
+    from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415  # see above
+
+    from sessions_app import instruments  # noqa: PLC0415
+
+    directory = os.environ.get(DIRECTORY)
+    if directory is None:
+        return instruments.registry
+    forget_dead(Path(directory))
+    return MultiProcessCollector(None, directory)  # type: ignore[no-untyped-call]

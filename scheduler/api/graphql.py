@@ -1,0 +1,175 @@
+"""Executors, what they hold, and what goes on just now."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import graphene
+
+from scheduler.api import overview_responses, registry_responses
+from scheduler.api.overview import OverviewFilter, overview_json
+from scheduler.api.registry import ExecutorFilter
+from scheduler.api.registry_render import executor_json, lease_json, node_json
+from scheduler.models import Lease
+from scheduler.overview import overview
+from scheduler.selectors import (
+    executor_get,
+    executors_leases,
+    executors_listed,
+    executors_nodes,
+)
+from sessions_app.api.graphql.connections import (
+    Page,
+    Slice,
+    connection_to,
+    one,
+    page_of,
+    pages,
+    pages_below,
+    slice_of,
+)
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import SessionStatus
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import Node, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
+from sessions_app.api.graphql.scalars import BigInt
+from sessions_app.api.graphql.sessions import Session, sessions_linked
+from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
+from sessions_app.api.paging import RowCursor
+from sessions_app.authorization import Action, Actor
+from sessions_app.locks import database_now
+
+_ExecutorShape: Any = shape_of(registry_responses.Executor, kinds={"incarnation": BigInt})
+_NodeShape: Any = shape_of(registry_responses.ExecutorNode)
+_LeaseShape: Any = shape_of(
+    registry_responses.ExecutorLease,
+    kinds={"fencing_token": BigInt, "status": SessionStatus},
+)
+
+
+class ExecutorNode(_NodeShape, graphene.ObjectType):
+    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+
+    class Meta:
+        default_resolver = field_of
+
+
+class ExecutorLease(_LeaseShape, graphene.ObjectType):
+    """The right of an executor to run a session."""
+
+    class Meta:
+        default_resolver = field_of
+
+    session = graphene.Field(Session, required=True)
+
+    @staticmethod
+    def resolve_session(source: Peer[Lease], info: Any) -> Any:
+        """What it is for."""
+        return source.ask("session", partial(_sessions, actor_of(info)))
+
+
+ExecutorNodeConnection = connection_to(ExecutorNode)
+ExecutorLeaseConnection = connection_to(ExecutorLease)
+
+
+class Executor(_ExecutorShape, graphene.ObjectType):
+    """Who runs sessions beside one cluster."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    nodes = pages(ExecutorNodeConnection, "Its nodes by name.")
+    leases = pages(ExecutorLeaseConnection, "What it holds, the oldest lease first.")
+
+    @staticmethod
+    def resolve_id(source: Peer[Any], _info: Any) -> str:
+        """Its key."""
+        return str(source.row.name)
+
+    @staticmethod
+    def resolve_nodes(source: Peer[Any], info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of its nodes."""
+        page = Page.of(asked)
+        load = partial(_nodes, actor_of(info), page)
+        return pages_below(source, "nodes", page, load, _node_peers)
+
+    @staticmethod
+    def resolve_leases(source: Peer[Any], info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of its leases."""
+        page = Page.of(asked)
+        load = partial(_leases, actor_of(info), page)
+        return pages_below(source, "leases", page, load, _lease_peers)
+
+
+stands_for(registry_responses.Executor, Executor)
+ExecutorConnection = connection_to(Executor)
+
+
+class ExecutorQueries:
+    """The fields of the root about executors and what goes on."""
+
+    executor = one(Executor, "One executor.", name=graphene.String(required=True))
+    executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
+    overview = one(
+        type_of(overview_responses.Overview),
+        "What waits, what runs, how fast it goes and why it fails, just now.",
+        **arguments_of(OverviewFilter),
+    )
+
+    @staticmethod
+    def resolve_executor(_root: None, info: Any, name: str) -> Peer[Any]:
+        """As `GET /executors/{name}/`."""
+        return executor_found(actor_of(info), name)
+
+    @staticmethod
+    def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /executors/`."""
+        page = Page.of(asked)
+        rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
+        wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
+        return page_of(Executor, wanted, RowCursor("name"), page, executors_told)
+
+    @staticmethod
+    def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /overview/`."""
+        seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
+        rows = seen.executors
+        told = None if rows is None else Peers(Executor, rows, executors_told).each()
+        return {**overview_json(seen), "executors": told}
+
+
+@found_by("Executor")
+def executor_found(actor: Actor, name: str) -> Peer[Any]:
+    """An executor by its name."""
+    return alone(Executor, executor_get(actor, name, Action.EXECUTOR_READ), executors_told)
+
+
+def executors_told(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    now = database_now()
+    return [executor_json(row, now) for row in rows]
+
+
+def _sessions(actor: Actor, rows: Sequence[Lease]) -> list[Any]:
+    return sessions_linked(actor, [row.session_id for row in rows])
+
+
+def _nodes(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Any]]:
+    found = executors_nodes(actor, rows, page.after or "", page.first + 1)
+    return [slice_of(each, page, [node["name"] for node in each]) for each in found]
+
+
+def _node_peers(rows: Sequence[Any]) -> Peers[Any]:
+    return Peers(ExecutorNode, rows, lambda rows: [node_json(row) for row in rows])
+
+
+def _leases(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Lease]]:
+    order = RowCursor("fencing_token")
+    found = executors_leases(actor, rows, order.number(page.after), page.first + 1)
+    return [slice_of(each, page, order.cursors(each)) for each in found]
+
+
+def _lease_peers(rows: Sequence[Lease]) -> Peers[Lease]:
+    return Peers(ExecutorLease, rows, lambda rows: [lease_json(row) for row in rows])

@@ -1,0 +1,155 @@
+"""Mutations of executors."""
+
+from typing import Any
+
+import graphene
+from graphql_relay import to_global_id
+
+from scheduler.api import calls
+from scheduler.api.calls import DrainBody, ExecutorCreate, ExecutorFields
+from scheduler.api.graphql import Executor, executor_found
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import Change, Deletion
+from sessions_app.api.requests import CordonBody
+
+_TOKEN_HELP = "What its agent sends as the bearer; told this once."  # noqa: S105  # a description
+
+
+class OfExecutor:
+    """The input of what is about one executor."""
+
+    name = graphene.String(required=True)
+
+
+class CreateExecutor(Change):
+    """Make an executor."""
+
+    class Meta:
+        body = ExecutorCreate
+
+    executor = graphene.Field(Executor)
+    token = graphene.String(description=_TOKEN_HELP)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /executors/`."""
+        name, token = calls.create(context.actor, given)
+        return {"executor": executor_found(context.actor, name), "token": token}
+
+
+class UpdateExecutor(Change):
+    """Change what is named of an executor."""
+
+    class Meta:
+        body = ExecutorFields
+
+    Input = OfExecutor
+    executor = graphene.Field(Executor)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /executors/{name}/`."""
+        name = given.pop("name")
+        calls.change(context.actor, name, given)
+        return {"executor": executor_found(context.actor, name)}
+
+
+class DeleteExecutor(Deletion):
+    """Delete an executor that holds no leases, and its tokens."""
+
+    Input = OfExecutor
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /executors/{name}/`."""
+        calls.delete(context.actor, given["name"])
+        return {"deleted_id": to_global_id("Executor", given["name"])}
+
+
+class CordonExecutor(Change):
+    """Close an executor: it gets no new leases, what runs goes on."""
+
+    class Meta:
+        body = CordonBody
+
+    Input = OfExecutor
+    executor = graphene.Field(Executor)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /executors/{name}/cordon/`."""
+        name = given.pop("name")
+        calls.cordon(context.actor, name, given)
+        return {"executor": executor_found(context.actor, name)}
+
+
+class UncordonExecutor(Change):
+    """Open an executor again; on an open one it does nothing."""
+
+    Input = OfExecutor
+    executor = graphene.Field(Executor)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /executors/{name}/uncordon/`."""
+        calls.uncordon(context.actor, given["name"])
+        return {"executor": executor_found(context.actor, given["name"])}
+
+
+class DrainExecutor(Change):
+    """Close an executor and preempt what runs there, until it is uncordoned.
+
+    The runs are being stopped when this answers; `leaseCount` of the executor tells when they have
+    gone. Repeating it is fine.
+    """
+
+    class Meta:
+        body = DrainBody
+
+    Input = OfExecutor
+    executor = graphene.Field(Executor)
+    asked = graphene.Int(description="Runs that this call asked to stop.")
+    returned = graphene.Int(
+        description="Leases that it had not accepted: they went back to their queues, uncounted."
+    )
+    left = graphene.Int(description="Leases that it still has.")
+    kept = graphene.Int(
+        description="Of these, interactive and inference sessions, which run on to their own end."
+    )
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /executors/{name}/drain/`."""
+        name = given.pop("name")
+        done = calls.drain(context.actor, name, given)
+        return {"executor": executor_found(context.actor, name), **done._asdict()}
+
+
+class RenewExecutorToken(Change):
+    """Make a new token, and revoke all others of this executor.
+
+    An agent that runs with an older one is refused from then on: give it the new one and start it
+    again before its leases end.
+    """
+
+    Input = OfExecutor
+    executor = graphene.Field(Executor)
+    token = graphene.String(description=_TOKEN_HELP)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /executors/{name}/token/`."""
+        token = calls.token_renew(context.actor, given["name"])
+        return {"executor": executor_found(context.actor, given["name"]), "token": token}
+
+
+class ExecutorMutations:
+    """Of executors."""
+
+    create_executor = CreateExecutor.Field()
+    update_executor = UpdateExecutor.Field()
+    delete_executor = DeleteExecutor.Field()
+    cordon_executor = CordonExecutor.Field()
+    uncordon_executor = UncordonExecutor.Field()
+    drain_executor = DrainExecutor.Field()
+    renew_executor_token = RenewExecutorToken.Field()

@@ -1,0 +1,39 @@
+"""The shapes of the audit log, for the OpenAPI document."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+
+class AuditEntry(BaseModel):
+    """Who did what, through which door.
+
+    Of a change of the configuration `before` and `after` are the fields that differ, of what was
+    done to a session or a task both are null, and `data` tells the circumstances.
+    """
+
+    id: int
+    time: datetime
+    actor: str
+    automatic: bool
+    door: str | None
+    via: dict[str, str]
+    action: str
+    object_type: str
+    object_id: str
+    project: str | None
+    domain: str | None
+    root_session_id: UUID | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    data: dict[str, Any]
+
+
+class AuditPage(BaseModel):
+    """Entries, newest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[AuditEntry]

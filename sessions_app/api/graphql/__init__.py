@@ -1,0 +1,1 @@
+"""`/graphql/`: the records as a graph. Nothing outside of the GraphQL rooms imports graphene."""

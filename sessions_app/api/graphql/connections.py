@@ -1,0 +1,119 @@
+"""Relay connections over the same cursors as REST: pages that stay stable while rows arrive."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import graphene
+from django.db.models import Model
+from graphene import relay
+
+from sessions_app.api.graphql.peers import Peer, Peers, Tell
+from sessions_app.api.paging import MAX_PAGE, RowCursor, Rows
+from sessions_app.errors import InvalidInput
+
+PAGE = 100
+"""Rows of a page if the query does not say."""
+Row = TypeVar("Row")
+Record = TypeVar("Record", bound=Model)
+
+
+def connection_to(node: Any) -> Any:
+    """The connection type of a node type."""
+    meta = type("Meta", (), {"node": node, "strict_types": True})
+    return type(f"{node.__name__}Connection", (relay.Connection,), {"Meta": meta})
+
+
+def pages(connection: Any, description: str, **arguments: Any) -> graphene.Field:
+    """A field that gives one page of a connection."""
+    first = graphene.Int(default_value=PAGE, description=f"How many, 1 to {MAX_PAGE}.")
+    after = graphene.String(description="The cursor behind which the page begins.")
+    return one(connection, description, first=first, after=after, **arguments)
+
+
+def one(kind: Any, description: str, **arguments: Any) -> graphene.Field:
+    """A field that is always there."""
+    return graphene.Field(kind, required=True, description=description, args=arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which page is wanted."""
+
+    first: int = PAGE
+    after: str | None = None
+
+    @classmethod
+    def of(cls, asked: dict[str, Any]) -> "Page":
+        """What a field's arguments say, which are taken out of them; raises `InvalidInput`."""
+        first, after = asked.pop("first", PAGE), asked.pop("after", None)
+        if first is None or not 1 <= first <= MAX_PAGE:
+            raise InvalidInput({"first": [f"must be from 1 to {MAX_PAGE}"]})
+        return cls(first, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Generic[Row]):
+    """The rows of one page, each with its cursor."""
+
+    rows: Sequence[Row]
+    cursors: Sequence[str]
+    more: bool
+    """Whether there are rows behind them."""
+
+
+def slice_of(rows: Sequence[Row], page: Page, cursors: Sequence[str]) -> Slice[Row]:
+    """A page, of rows of which one more was read than it holds."""
+    first = page.first
+    return Slice(rows[:first], cursors[:first], len(rows) > first)
+
+
+def read_page(rows: Rows[Record], order: RowCursor, page: Page) -> Slice[Record]:
+    """One page of a list; raises DRF's `NotFound` for a cursor that is none."""
+    found, more = order.slice(rows, page.after, page.first)
+    return Slice(found, order.cursors(found), more)
+
+
+def told(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str, Any]:
+    """A page as the source of a connection."""
+    edges = [
+        {"node": node, "cursor": cursor} for node, cursor in zip(nodes, found.cursors, strict=True)
+    ]
+    return {
+        "edges": edges,
+        "page_info": {
+            "has_next_page": found.more,
+            "has_previous_page": page.after is not None,
+            "start_cursor": found.cursors[0] if edges else None,
+            "end_cursor": found.cursors[-1] if edges else None,
+        },
+    }
+
+
+def page_of(
+    kind: Any, rows: Rows[Record], order: RowCursor, page: Page, tell: Tell[Record]
+) -> dict[str, Any]:
+    """One page of a list, as the source of a connection."""
+    found = read_page(rows, order, page)
+    return told(found, page, Peers(kind, found.rows, tell).each())
+
+
+def pages_below(
+    source: Peer[Any],
+    key: Hashable,
+    page: Page,
+    load: Callable[[Sequence[Any]], Sequence[Slice[Any]]],
+    peers: Callable[[Sequence[Any]], Peers[Any]],
+) -> dict[str, Any]:
+    """The page of a source, where `load` finds those of all of its peers at once.
+
+    `peers` makes peers of the rows of all these pages, so that what is below is read at once, too.
+    """
+
+    def both(rows: Sequence[Any]) -> list[dict[str, Any]]:
+        slices = load(rows)
+        nodes = iter(peers([row for each in slices for row in each.rows]).each())
+        return [told(each, page, list(islice(nodes, len(each.rows)))) for each in slices]
+
+    return source.ask((key, page), both)

@@ -1,0 +1,67 @@
+"""Enumerations, named as the API speaks: statuses in upper case, all else in lower case."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import graphene
+from graphql import EnumValueNode as Named
+from graphql import GraphQLEnumType, GraphQLError, GraphQLSchema, StringValueNode, ValueNode
+
+from retry.causes import RetryCause as Causes
+from retry.decide import Mode
+from sessions_app.models.sessions import SessionType as SessionTypes
+from sessions_app.models.tenants import Role as Roles
+from sessions_app.models.webhooks import DeliveryState as DeliveryStates
+from sessions_app.states import RetryState, Status
+
+
+def enumeration(name: str, values: Iterable[str], description: str) -> Any:
+    """A GraphQL enumeration whose names are its values."""
+    told = [(str(value), str(value)) for value in values]
+    return graphene.Enum(name, told, description=lambda value: None if value else description)
+
+
+SessionStatus = enumeration("SessionStatus", Status, "Where one attempt stands.")
+SessionType = enumeration(
+    "SessionType", SessionTypes.values, "What a session is; only `batch` is ever retried."
+)
+RetryCause = enumeration("RetryCause", Causes, "The one word for why a session ended.")
+RetryStateName = enumeration(
+    "RetryStateName", RetryState, "What becomes of a session after its end."
+)
+RetryMode = enumeration("RetryMode", Mode, "The switch of a scope.")
+Role = enumeration("Role", Roles.values, "What a member may do, each including those before it.")
+DeliveryState = enumeration(
+    "DeliveryState", DeliveryStates.values, "Where a delivery of a webhook stands."
+)
+
+
+def read_in_any_case(schema: GraphQLSchema) -> None:
+    """Let all enumerations of ours be read in any case, and give what they read as text."""
+    for kind in schema.type_map.values():
+        if isinstance(kind, GraphQLEnumType) and not kind.name.startswith("__"):
+            _AnyCase(kind).take_over()
+
+
+class _AnyCase:
+    """Reads and writes one enumeration."""
+
+    def __init__(self, kind: GraphQLEnumType):
+        self._kind = kind
+        self._names = {name.lower(): name for name in kind.values}
+
+    def take_over(self) -> None:
+        kind: Any = self._kind
+        kind.serialize = str
+        kind.parse_value = self._read
+        kind.parse_literal = self._read_literal
+
+    def _read(self, value: object, *_: object) -> str:
+        name = self._names.get(value.lower()) if isinstance(value, str) else None
+        if name is None:
+            known = ", ".join(self._kind.values)
+            raise GraphQLError(f"{self._kind.name} must be one of {known}")
+        return name
+
+    def _read_literal(self, node: ValueNode, *_more: object, **_options: object) -> str:
+        return self._read(node.value if isinstance(node, Named | StringValueNode) else None)

@@ -1,0 +1,102 @@
+"""Errors as GraphQL tells them: the problems of REST in `extensions`, with a code for programs."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from graphene.utils.str_converters import to_camel_case
+from graphql import GraphQLError, GraphQLSyntaxError
+from pydantic import BaseModel, ValidationError
+
+from sessions_app.api.problems import field_errors, problem_of
+from sessions_app.errors import InvalidInput
+
+Model = TypeVar("Model", bound=BaseModel)
+logger = logging.getLogger(__name__)
+
+_CODES = {
+    400: "INVALID",
+    401: "NOT_AUTHENTICATED",
+    403: "NOT_PERMITTED",
+    404: "NOT_FOUND",
+    409: "CONFLICT",
+    412: "OUTDATED",
+    413: "TOO_LARGE",
+    429: "THROTTLED",
+    503: "UNAVAILABLE",
+}
+_FIRST = re.compile(r"[^.\[]+")
+
+
+class LimitExceeded(GraphQLError):
+    """A document that asks for more than one call gives; it is refused before it runs."""
+
+    def __init__(self, message: str):
+        super().__init__(message, extensions=_extensions("TOO_COMPLEX", 400))
+
+
+def error_json(error: GraphQLError | Exception) -> dict[str, Any]:
+    """An error of an answer; what nobody foresaw is logged, and says nothing of the inside."""
+    if not isinstance(error, GraphQLError):
+        return _refusal(error)
+    told: dict[str, Any] = {"message": error.message}
+    if error.locations:
+        told["locations"] = [place.formatted for place in error.locations]
+    if error.path:
+        told["path"] = error.path
+    original = error.original_error
+    if original is None or isinstance(original, GraphQLError):  # a variable that does not fit
+        code = "SYNTAX" if isinstance(error, GraphQLSyntaxError) else "INVALID"
+        return {**told, "extensions": error.extensions or _extensions(code, 400)}
+    return {**told, **_refusal(original)}
+
+
+def _refusal(error: Exception) -> dict[str, Any]:
+    try:
+        told = problem_of(error)
+    except Exception:
+        logger.exception("a resolver failed")
+        text = "an error on our side; it was logged"
+        return {"message": text, "extensions": _extensions("INTERNAL", 500)}
+    status = told["status"]
+    code = code_of(told)
+    fields = {camel(name): texts for name, texts in told["errors"].items()}
+    usual = ("type", "title", "detail", "status", "errors", "code")
+    extra = {camel(name): value for name, value in told.items() if name not in usual}
+    return {
+        "message": told["detail"],
+        "extensions": {"code": code, "status": status, "errors": fields, **extra},
+    }
+
+
+def code_of(told: Mapping[str, Any]) -> str:
+    """The code of a problem of REST."""
+    return str(told.get("code", "")).upper() or _CODES.get(told["status"], "INVALID")
+
+
+def _extensions(code: str, status: int) -> dict[str, Any]:
+    return {"code": code, "status": status, "errors": {}}
+
+
+def camel(path: str) -> str:
+    """The path of a field as GraphQL names it; inside of JSON values names are those of REST."""
+    return _FIRST.sub(lambda name: str(to_camel_case(name[0])), path, count=1)
+
+
+def read_input(model: type[Model], given: Mapping[str, Any], at: str = "") -> Model:
+    """What was given, as the model that checks it; `at` is the argument that it is in.
+
+    Raises `InvalidInput`, which names the fields as GraphQL does.
+    """
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        found = {camel(name): texts for name, texts in field_errors(error).items()}
+        prefix = f"{at}." if at else ""
+        raise InvalidInput({f"{prefix}{name}": texts for name, texts in found.items()}) from None
+
+
+def read_arguments(model: type[Model], asked: Mapping[str, Any]) -> Model:
+    """The arguments that were given, as the model that checks them; a null is none."""
+    return read_input(model, {name: each for name, each in asked.items() if each is not None})

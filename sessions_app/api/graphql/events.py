@@ -1,0 +1,40 @@
+"""What happened to sessions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import graphene
+
+from sessions_app.api import responses as shapes
+from sessions_app.api.graphql.connections import Page, connection_to
+from sessions_app.api.graphql.peers import Peers, field_of
+from sessions_app.api.graphql.scalars import BigInt
+from sessions_app.api.graphql.shapes import shape_of
+from sessions_app.api.render import event_json
+from sessions_app.errors import NotFound
+
+_EventShape: Any = shape_of(shapes.Event, kinds={"id": BigInt})
+
+
+class Event(_EventShape, graphene.ObjectType):
+    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    after a `cursor`."""
+
+    class Meta:
+        default_resolver = field_of
+
+
+EventConnection = connection_to(Event)
+
+
+def event_peers(rows: Sequence[Any]) -> Peers[Any]:
+    """Events that were read together."""
+    return Peers(Event, rows, lambda rows: [event_json(row) for row in rows])
+
+
+def id_behind(page: Page) -> int:
+    """The id of the event behind which a page begins; raises `NotFound`."""
+    text = page.after or "0"
+    if not (text.isascii() and text.isdigit() and int(text[:20]) < 2**63):
+        raise NotFound("the cursor is not one of ours")
+    return int(text)

@@ -1,0 +1,149 @@
+"""GraphQL inputs out of the models that check REST's bodies: one list of fields for both doors.
+
+What GraphQL's types let pass goes through the model itself, so that there is one set of rules.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from uuid import UUID
+
+import graphene
+from graphene.utils.str_converters import to_camel_case
+from pydantic import AwareDatetime, BaseModel
+from pydantic.fields import FieldInfo
+
+from retry.causes import RetryCause
+from retry.decide import Mode
+from sessions_app.api.graphql import enums, scalars
+from sessions_app.api.graphql.errors import camel
+from sessions_app.models.tenants import Role
+from sessions_app.states import RetryState, Status
+
+_KINDS: dict[Any, Any] = {
+    str: graphene.String,
+    int: graphene.Int,
+    float: graphene.Float,
+    bool: graphene.Boolean,
+    UUID: scalars.UUID,
+    AwareDatetime: scalars.DateTime,
+    RetryCause: enums.RetryCause,
+    RetryState: enums.RetryStateName,
+    Status: enums.SessionStatus,
+    Mode: enums.RetryMode,
+    Role: enums.Role,
+}
+_LITERALS = {
+    frozenset({"batch", "interactive", "inference"}): enums.SessionType,
+    frozenset({"failed", "delivered", "all"}): enums.enumeration(
+        "RedeliveredState", ("failed", "delivered", "all"), "What became of an event before."
+    ),
+}
+_LISTS = (list, tuple, frozenset)
+_made: dict[type[BaseModel], Any] = {}
+
+
+def input_fields(model: type[BaseModel], kinds: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The fields of a model, by the names of a body; `kinds` are types of some that are known."""
+    return {
+        field.alias or name: _input(field, (kinds or {}).get(name))
+        for name, field in model.model_fields.items()
+    }
+
+
+def input_of(model: type[BaseModel], *, name: str | None = None, said: str | None = None) -> Any:
+    """The GraphQL input of a part of a body; there is one for each model."""
+    if model not in _made:
+        told = {**input_fields(model), "__doc__": said or _described(model)}
+        _made[model] = type(name or f"{model.__name__}Input", (graphene.InputObjectType,), told)
+    return _made[model]
+
+
+_QUOTED = re.compile(r"`[a-z_]+`")
+
+
+def _described(kind: type) -> str | None:
+    """What the class says of itself, with the names of fields as GraphQL has them."""
+    return _QUOTED.sub(lambda name: str(to_camel_case(name[0])), kind.__doc__ or "") or None
+
+
+def _input(field: FieldInfo, kind: Any) -> Any:
+    found = kind or _kind_of(field.annotation)
+    return graphene.InputField(graphene.NonNull(found) if field.is_required() else found)
+
+
+def _kind_of(annotation: Any) -> Any:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind_of(arguments[0])
+    if origin in {Union, UnionType}:
+        return _one_of([each for each in arguments if each is not type(None)])
+    if origin in _LISTS:
+        return graphene.List(graphene.NonNull(_kind_of(arguments[0])))
+    if origin is Literal:
+        return _LITERALS.get(frozenset(arguments), graphene.String)
+    if annotation not in _KINDS and isinstance(annotation, type):
+        _know(annotation)
+    return _KINDS.get(annotation, scalars.JSON)
+
+
+def _one_of(kinds: list[Any]) -> Any:
+    if len(kinds) == 1:
+        return _kind_of(kinds[0])
+    plain = {_kind_of(each) for each in kinds}
+    return graphene.Float if plain == {graphene.Int, graphene.Float} else scalars.JSON
+
+
+def _know(kind: type) -> None:
+    """Make the GraphQL type of a model or an enumeration that is met for the first time."""
+    if issubclass(kind, BaseModel):
+        _KINDS[kind] = input_of(kind)
+    elif issubclass(kind, Enum):
+        _KINDS[kind] = enums.enumeration(kind.__name__, kind, kind.__doc__ or kind.__name__)
+
+
+def plain(value: Any) -> Any:
+    """An input as the JSON value that REST would be sent."""
+    if isinstance(value, dict):
+        # graphene's own kind of dict may have a field where dict has a method.
+        return {key: plain(item) for key, item in dict.items(value)}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+_STEP = re.compile(r"\.?([^.\[]+)|\[\d+\]")
+
+
+def path_of(model: type[BaseModel] | None, path: str) -> str:
+    """The path of a field as GraphQL names it; inside of JSON values the names are the sender's.
+
+    `model` is what was sent.
+    """
+    told, rest, at = "", path, model
+    while at is not None and (step := _STEP.match(rest)):
+        name, rest = step[1], rest[step.end() :]
+        if name is None:
+            told += step[0]
+            continue
+        known = _fields_of(at).get(name)
+        if known is None and told:
+            return f"{told}.{name}{rest}"
+        told += f".{to_camel_case(name)}" if told else to_camel_case(name)
+        at = _model_in([known.annotation]) if known else None
+    return told + rest if told else camel(path)
+
+
+def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    fields = model.model_fields
+    return {**fields, **{each.alias: each for each in fields.values() if each.alias}}
+
+
+def _model_in(annotations: Iterable[Any]) -> type[BaseModel] | None:
+    """The model in an annotation, which may be of a list of them."""
+    for each in annotations:
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return each
+        if get_origin(each) is not dict and (found := _model_in(get_args(each))):
+            return found
+    return None

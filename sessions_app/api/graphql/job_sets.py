@@ -1,0 +1,114 @@
+"""Job sets: what a project has submitted under one name."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import graphene
+
+from sessions_app.api import responses as shapes
+from sessions_app.api.filters import JobSetFilter
+from sessions_app.api.graphql.connections import (
+    Page,
+    Slice,
+    connection_to,
+    one,
+    pages,
+    pages_below,
+    slice_of,
+    told,
+)
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.events import EventConnection, event_peers
+from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of
+from sessions_app.api.graphql.shapes import arguments_of, shape_of
+from sessions_app.api.graphql.tenants import Project, projects_told
+from sessions_app.api.paging import job_set_cursor, job_set_place
+from sessions_app.api.render import job_set_json
+from sessions_app.authorization import Actor
+from sessions_app.cursors import START, parse_cursor
+from sessions_app.errors import NotFound
+from sessions_app.event_log import JobSet as Row
+from sessions_app.event_log import job_set_get, job_sets, job_sets_events
+from sessions_app.selectors import job_set_project, projects_visible
+from sessions_app.tenant_selectors import projects_listed
+
+_Shape: Any = shape_of(shapes.JobSet, leave_out={"project"})
+
+
+class JobSet(_Shape, graphene.ObjectType):
+    """Sessions of one project that were submitted under one name."""
+
+    class Meta:
+        default_resolver = field_of
+
+    project = graphene.Field(Project, required=True)
+    events = pages(EventConnection, "What happened to all of its sessions, in order.")
+
+    @staticmethod
+    def resolve_project(source: Peer[Row], info: Any) -> Any:
+        """Where it is."""
+        return source.ask("project", partial(_projects, actor_of(info)))
+
+    @staticmethod
+    def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of its stream."""
+        page = Page.of(asked)
+        return pages_below(source, "events", page, partial(_events, page), event_peers)
+
+
+JobSetConnection = connection_to(JobSet)
+
+
+class JobSetQueries:
+    """The fields of the root about job sets."""
+
+    job_set = one(
+        JobSet,
+        "A job set of a project: the one that is named, the token's, or the default one.",
+        name=graphene.String(required=True),
+        project=graphene.String(description="`domain/name`."),
+    )
+    job_sets = pages(
+        JobSetConnection,
+        "The job sets that the log tells of, by project and name.",
+        **arguments_of(JobSetFilter),
+    )
+
+    @staticmethod
+    def resolve_job_set(_root: None, info: Any, name: str, project: str | None = None) -> Peer[Row]:
+        """One that the log tells of."""
+        found = job_set_get(job_set_project(actor_of(info), name, project).pk, name)
+        if found is None:
+            raise NotFound(f"no job set {name}")
+        return alone(JobSet, found, _told)
+
+    @staticmethod
+    def resolve_job_sets(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /job-sets/`."""
+        page = Page.of(asked)
+        wanted = read_arguments(JobSetFilter, asked)
+        projects = projects_visible(actor_of(info), wanted.project)
+        rows = job_sets(projects, job_set_place(page.after), page.first + 1)
+        found = slice_of(rows, page, [job_set_cursor(row) for row in rows])
+        return told(found, page, Peers(JobSet, found.rows, _told).each())
+
+
+def _told(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [job_set_json(row) for row in rows]
+
+
+def _projects(actor: Actor, rows: Sequence[Row]) -> list[Any]:
+    keys = [row.project_id for row in rows]
+    return belonging(Project, keys, projects_listed(actor).in_bulk(set(keys)), projects_told)
+
+
+def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:
+    try:
+        place = START if page.after is None else parse_cursor(page.after)
+    except ValueError as error:
+        raise NotFound("the cursor is not one of ours") from error
+    wanted = [(row.project_id, row.name) for row in rows]
+    found = job_sets_events(wanted, place, page.first + 1)
+    return [slice_of(each, page, [str(event.cursor) for event in each]) for each in found]

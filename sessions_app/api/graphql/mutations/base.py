@@ -1,0 +1,157 @@
+"""What all mutations have in common: an input like REST's body, and errors as a part of the answer.
+
+A mutation is one call of a service, which is one transaction: it is done whole, or refused with
+nothing changed. What the caller can put right is told in `errors` of the payload; that of a broken
+call (no token, a document that does not fit the schema, a failure on our side) is a GraphQL error.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import graphene
+from graphene import relay
+from pydantic import BaseModel
+
+from sessions_app.api.graphql import scalars
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.enums import enumeration
+from sessions_app.api.graphql.errors import code_of
+from sessions_app.api.graphql.inputs import input_fields, path_of, plain
+from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.parsing import BODY, checked
+from sessions_app.api.preconditions import IF_MATCH
+from sessions_app.api.problems import problem_of
+from sessions_app.errors import InvalidInput
+from sessions_app.versions import Expected
+
+ErrorCode = enumeration(
+    "MutationErrorCode",
+    (
+        *("INVALID", "NOT_PERMITTED", "NOT_FOUND", "CONFLICT", "OUTDATED"),
+        *("QUOTA_EXCEEDED", "TOO_LARGE"),
+    ),
+    "Why nothing was changed.",
+)
+ID_HELP = "Global, or as REST has it."
+_USUAL = frozenset({"type", "title", "detail", "status", "errors", "code"})
+
+
+class MutationError(graphene.ObjectType):
+    """Why a mutation changed nothing."""
+
+    class Meta:
+        default_resolver = field_of
+
+    field = graphene.String(
+        description="The path in `input` that is wrong, such as `retryPolicy.maxRetries`."
+    )
+    message = graphene.String(required=True)
+    code = graphene.Field(ErrorCode, required=True)
+    details = graphene.Field(
+        scalars.JSON, description="What a program needs beyond that, as REST's problem has it."
+    )
+
+
+def errors_of(error: Exception, model: type[BaseModel] | None = None) -> list[dict[str, Any]]:
+    """A refusal as it is told in a payload; raises `error` again if it is none.
+
+    `model` is what was sent.
+    """
+    told = problem_of(error)
+    if told["status"] >= 500:
+        raise error
+    code = code_of(told)
+    details = {name: value for name, value in told.items() if name not in _USUAL} or None
+    usual = {"code": code, "details": details}
+    found = [
+        {"field": _named(model, name), "message": text, **usual}
+        for name, texts in told["errors"].items()
+        for text in texts
+    ]
+    return found or [{"field": None, "message": told["detail"], **usual}]
+
+
+def _named(model: type[BaseModel] | None, name: str) -> str:
+    if name in {BODY, IF_MATCH.name}:
+        return {BODY: "input", IF_MATCH.name: "ifMatch"}[name]
+    return path_of(model, name)
+
+
+class Change(relay.ClientIDMutation):
+    """The base of all mutations: `perform` does it, and gives the fields of the payload."""
+
+    class Meta:
+        abstract = True
+
+    checked_by: ClassVar[type[BaseModel] | None] = None
+    """What checks the input, but for the fields that say what the call is about."""
+
+    @classmethod
+    def __init_subclass_with_meta__(
+        cls,
+        body: type[BaseModel] | None = None,
+        checked_by: type[BaseModel] | None = None,
+        kinds: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """graphene's hook: `body` gives the input its fields, and `checked_by` gives none.
+
+        `kinds` are the types of fields whose model says less.
+        """
+        cls.checked_by = body or checked_by
+        fields = input_fields(body, kinds) if body else {}
+        cls.errors = graphene.List(
+            graphene.NonNull(MutationError),
+            required=True,
+            description="Why nothing was changed; none: it was done.",
+        )
+        super().__init_subclass_with_meta__(input_fields=fields, **options)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """Do it; `given` is the input as a JSON object with the names of REST."""
+        raise NotImplementedError
+
+    @classmethod
+    def mutate(cls, _root: None, info: Any, input: Mapping[str, Any]) -> Any:  # noqa: A002  # Relay's
+        """graphene's hook."""
+        given = plain(input)
+        named = given.pop("client_mutation_id", None)
+        try:
+            told = cls.perform(info.context, checked(given))
+        except Exception as error:  # noqa: BLE001  # what is no refusal is raised again
+            return cls(errors=errors_of(error, cls.checked_by), client_mutation_id=named)
+        return cls(**told, errors=[], client_mutation_id=named)
+
+
+class Deletion(Change):
+    """The base of mutations that delete something with an id."""
+
+    class Meta:
+        abstract = True
+
+    deleted_id = graphene.ID(description="The global id of what is not there any more.")
+
+
+class IfMatch:
+    """The input of what can be changed by two at the same time."""
+
+    if_match = graphene.String(
+        description="The `version` of what was read; refused as `OUTDATED` if it was changed since."
+    )
+
+
+def expected_of(given: dict[str, Any]) -> Expected | None:
+    """What `ifMatch` says, which is taken out; raises `InvalidInput`."""
+    version = given.pop("if_match", None)
+    if version is None:
+        return None
+    if not version.strip():
+        raise InvalidInput({"if_match": ["must be a version as it was read"]})
+    return Expected(None if version == "*" else frozenset({version.strip('"')}))
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The domain and the name of a project (`domain/name`), or of what is no project's address."""
+    domain, _, name = address.partition("/")
+    return domain, name

@@ -1,0 +1,236 @@
+"""Mutations of many sessions: an outcome for each, and one that is refused stops no other."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import graphene
+
+from sessions_app.api.calls import bulk as calls
+from sessions_app.api.graphql import scalars
+from sessions_app.api.graphql.context import Context, actor_of
+from sessions_app.api.graphql.enums import enumeration
+from sessions_app.api.graphql.inputs import input_of
+from sessions_app.api.graphql.mutations.base import Change, MutationError, errors_of
+from sessions_app.api.graphql.nodes import key_of
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
+from sessions_app.api.graphql.session_queries import SessionFilterInput
+from sessions_app.api.graphql.sessions import Session
+from sessions_app.api.render import sessions_json
+from sessions_app.api.requests import SessionCreate
+from sessions_app.authorization import Actor
+from sessions_app.errors import DomainError
+from sessions_app.page_selectors import sessions_found
+from sessions_app.services.manual_retry import Granted
+from sessions_app.services.submit import Submitted
+
+Told = dict[str, Any]
+"""What became of one session, by the names of the fields of an outcome."""
+_SAID = {
+    "created": "a new session",
+    "exists": "its `creationId` was known",
+    "cancelled": "the chain is",
+    "retried": "the new attempt is there",
+    "scheduled": "its slot is at `dueAt`",
+    "refused": "nothing was changed, as `errors` tell",
+}
+
+
+SessionInput = input_of(
+    SessionCreate, name="SessionInput", said="A session, as `createSession` takes it."
+)
+
+
+def _outcomes(name: str, *values: str) -> Any:
+    said = "; ".join(f"`{value}`: {_SAID[value]}" for value in values)
+    return enumeration(name, values, f"What became of one session. {said}.")
+
+
+class _Outcome:
+    """What all outcomes tell."""
+
+    errors = graphene.List(graphene.NonNull(MutationError), required=True)
+    session = graphene.Field(Session, description="The session that it is about, if there is one.")
+
+    @staticmethod
+    def resolve_session(source: Peer[Told], info: Any) -> Any:
+        """Read for all outcomes at once."""
+        return source.ask("session", partial(_sessions, actor_of(info), "session_id"))
+
+
+def _sessions(actor: Actor, name: str, rows: Sequence[Told]) -> list[Any]:
+    keys = [row[name] for row in rows]
+    return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
+
+
+class CreateOutcome(_Outcome, graphene.ObjectType):
+    """What became of one item."""
+
+    class Meta:
+        default_resolver = field_of
+
+    outcome = graphene.Field(_outcomes("Created", "created", "exists", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID)
+
+
+class CancelOutcome(_Outcome, graphene.ObjectType):
+    """What became of one session."""
+
+    class Meta:
+        default_resolver = field_of
+
+    outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID, required=True)
+
+
+class RetryOutcome(_Outcome, graphene.ObjectType):
+    """What became of one session; of a dry run there is no new attempt."""
+
+    class Meta:
+        default_resolver = field_of
+
+    outcome = graphene.Field(_outcomes("Retried", "retried", "scheduled", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID, required=True)
+    next_session_id = graphene.Field(scalars.UUID)
+    next_session = graphene.Field(Session, description="The new attempt.")
+    due_at = graphene.Field(scalars.DateTime)
+
+    @staticmethod
+    def resolve_next_session(source: Peer[Told], info: Any) -> Any:
+        """Read for all outcomes at once."""
+        return source.ask("next", partial(_sessions, actor_of(info), "next_session_id"))
+
+
+def _results(kind: Any) -> graphene.List:
+    return graphene.List(
+        graphene.NonNull(kind), description="An outcome for each session, in order."
+    )
+
+
+def _peers(kind: Any, rows: Sequence[Told]) -> list[Peer[Told]]:
+    return Peers(kind, rows, list).each()
+
+
+class CreateSessions(Change):
+    """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+
+    class Meta:
+        checked_by = calls.SessionsBulkCreate
+
+    class Input:
+        sessions = graphene.List(graphene.NonNull(SessionInput), required=True)
+
+    results = _results(CreateOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Told) -> Told:
+        """As `POST /sessions/bulk/`."""
+        outcomes = calls.sessions_create(context.actor, given)
+        told = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
+        return {"results": _peers(CreateOutcome, told)}
+
+
+def _created(place: int, outcome: Submitted | calls.Refusal) -> Told:
+    if isinstance(outcome, Submitted):
+        said = "created" if outcome.created else "exists"
+        return {"outcome": said, "session_id": outcome.session_id, "errors": []}
+    errors = [
+        {**error, "field": ".".join([f"sessions[{place}]", *filter(None, [error["field"]])])}
+        for error in errors_of(outcome, SessionCreate)
+    ]
+    return {"outcome": "refused", "session_id": None, "errors": errors}
+
+
+class ByFilter:
+    """The input of what is done to the newest attempts that a filter means."""
+
+    filter = SessionFilterInput(required=True)
+    dry_run = graphene.Boolean(description="Say what would happen, and change nothing.")
+    limit = graphene.Int(description=f"So many sessions in this call, up to {calls.MAX_SESSIONS}.")
+    after = graphene.ID(description="`next` of the call before.")
+
+
+class _Some(Change):
+    """A mutation of what a filter means."""
+
+    class Meta:
+        abstract = True
+
+    dry_run = graphene.Boolean()
+    next = graphene.Field(scalars.UUID, description="What the next call sends as `after`.")
+    remaining = graphene.Int(description="How many sessions are left, counted up to 10,000.")
+
+
+class CancelSessions(_Some):
+    """Cancel the chains whose newest attempts a filter means."""
+
+    class Meta:
+        checked_by = calls.BulkCancel
+
+    Input = ByFilter
+    results = _results(CancelOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Told) -> Told:
+        """As `POST /sessions/bulk-cancel/`."""
+        done = calls.sessions_cancel(context.actor, _asked(given))
+        return _told(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
+
+
+class RetrySessions(_Some):
+    """Retry by hand the newest attempts that a filter means, within the storm limits."""
+
+    class Meta:
+        checked_by = calls.BulkRetry
+
+    class Input(ByFilter):
+        resources = scalars.JSON(description="Laid over those of the attempts before.")
+
+    results = _results(RetryOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Told) -> Told:
+        """As `POST /sessions/bulk-retry/`."""
+        done = calls.sessions_retry(context.actor, _asked(given))
+        return _told(RetryOutcome, done, _retried)
+
+
+def _asked(given: Told) -> Told:
+    """The body, with keys in place of global ids."""
+    wanted = dict(given["filter"])
+    for holder, name in ((wanted, "root"), (wanted, "parent"), (given, "after")):
+        if isinstance(holder.get(name), str):
+            holder[name] = key_of("Session", holder[name])
+    return {**given, "filter": wanted}
+
+
+def _retried(granted: Granted) -> Told:
+    said = "scheduled" if granted.due_at else "retried"
+    return {"outcome": said, "next_session_id": granted.child_id, "due_at": granted.due_at}
+
+
+def _told(kind: Any, done: calls.Outcomes[Any], render: Callable[[Any], Told]) -> Told:
+    def told(session_id: UUID) -> Told:
+        outcome, usual = done.each[session_id], {"session_id": session_id, "errors": []}
+        if isinstance(outcome, DomainError):
+            return {**usual, **_NO_CHILD, "outcome": "refused", "errors": errors_of(outcome)}
+        return {**usual, **render(outcome)}
+
+    return {
+        "results": _peers(kind, [told(each) for each in done.page.order]),
+        "dry_run": done.dry_run,
+        "next": done.page.next,
+        "remaining": done.page.remaining,
+    }
+
+
+_NO_CHILD = {"next_session_id": None, "due_at": None}
+
+
+class BulkMutations:
+    """Of many sessions."""
+
+    create_sessions = CreateSessions.Field()
+    cancel_sessions = CancelSessions.Field()
+    retry_sessions = RetrySessions.Field()

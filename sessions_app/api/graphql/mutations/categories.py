@@ -1,0 +1,94 @@
+"""Mutations of failure categories."""
+
+from typing import Any
+
+import graphene
+from graphql_relay import to_global_id
+
+from sessions_app.api.calls import categories as calls
+from sessions_app.api.calls.categories import CategoryBody, CategoryChanges
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
+from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.policies import FailureCategory, categories_told
+from sessions_app.models import FailureCategory as Row
+
+
+class OfCategory(IfMatch):
+    """The input of what is about one category."""
+
+    name = graphene.String(required=True)
+
+
+def _told(row: Row) -> Peer[Row]:
+    return alone(FailureCategory, row, categories_told)
+
+
+class CreateFailureCategory(Change):
+    """Make a failure category; without a position it comes last."""
+
+    class Meta:
+        body = CategoryBody
+
+    failure_category = graphene.Field(FailureCategory)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /failure-categories/`."""
+        return {"failure_category": _told(calls.create(context.actor, given))}
+
+
+class ReplaceFailureCategory(Change):
+    """Make a category, or replace it; without a position one that is there stays where it is."""
+
+    class Meta:
+        body = CategoryBody
+
+    Input = IfMatch
+    failure_category = graphene.Field(FailureCategory)
+    created = graphene.Boolean()
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /failure-categories/{name}/`."""
+        expected = expected_of(given)
+        row, created = calls.put(context.actor, given["name"], given, expected)
+        return {"failure_category": _told(row), "created": created}
+
+
+class UpdateFailureCategory(Change):
+    """Change the position, the matchers or both; rules ask for the name, which stays."""
+
+    class Meta:
+        body = CategoryChanges
+
+    Input = OfCategory
+    failure_category = graphene.Field(FailureCategory)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /failure-categories/{name}/`."""
+        expected, name = expected_of(given), given.pop("name")
+        row = calls.change(context.actor, name, given, expected)
+        return {"failure_category": _told(row)}
+
+
+class DeleteFailureCategory(Deletion):
+    """Delete a category; rules that ask for it do not match any more."""
+
+    Input = OfCategory
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /failure-categories/{name}/`."""
+        calls.delete(context.actor, given["name"], expected_of(given))
+        return {"deleted_id": to_global_id("FailureCategory", given["name"])}
+
+
+class CategoryMutations:
+    """Of failure categories."""
+
+    create_failure_category = CreateFailureCategory.Field()
+    replace_failure_category = ReplaceFailureCategory.Field()
+    update_failure_category = UpdateFailureCategory.Field()
+    delete_failure_category = DeleteFailureCategory.Field()

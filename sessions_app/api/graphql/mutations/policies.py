@@ -1,0 +1,162 @@
+"""Mutations of named policies, as fields or as documents."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import graphene
+from graphql_relay import to_global_id
+from pydantic import ValidationError
+
+from retry.rules import API_VERSION, Spec
+from sessions_app.api.calls import policies as calls
+from sessions_app.api.calls.policies import ScopeQuery
+from sessions_app.api.documents import parse_yaml
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.enums import enumeration
+from sessions_app.api.graphql.inputs import input_of
+from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
+from sessions_app.api.graphql.mutations.scopes import OfScope, OfScopeVersion, taken_names
+from sessions_app.api.graphql.peers import alone
+from sessions_app.api.graphql.policies import RetryPolicy
+from sessions_app.api.graphql.scalars import JSON
+from sessions_app.api.parsing import BODY
+from sessions_app.api.policy_render import policies_json
+from sessions_app.api.problems import field_errors
+from sessions_app.errors import InvalidInput
+from sessions_app.services.policies import Applied
+
+_WAYS = ("spec", "document", "yaml")
+PolicySpec = input_of(Spec, name="RetryPolicySpecInput")
+
+
+class OfDocument(OfScope):
+    """What a policy is to say. Its scope is asked for here, in the document, or both."""
+
+    name = graphene.String(description="Needed with `spec`; else as in the document.")
+    spec = PolicySpec(description="What it decides, as fields.")
+    document = JSON(description="The whole document, as REST takes and gives it.")
+    yaml = graphene.String(description="The whole document as YAML.")
+
+
+class OfDocumentVersion(OfDocument, IfMatch):
+    """As `OfDocument`, of what two may change at the same time."""
+
+
+def _document(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Which way the document came, and the document; raises `InvalidInput`."""
+    ways = [way for way in _WAYS if given.get(way) is not None]
+    if len(ways) != 1:
+        raise InvalidInput({"spec": ["give this, document or yaml, one of the three"]})
+    (way,) = ways
+    if way == "spec" and given.get("name") is None:
+        raise InvalidInput({"name": ["is required"]})
+    return way, _READERS[way](given)
+
+
+def _of_fields(given: dict[str, Any]) -> dict[str, Any]:
+    told = {"apiVersion": API_VERSION, "kind": "RetryPolicy", "spec": given["spec"]}
+    return told | {"metadata": {"name": given["name"]}}
+
+
+def _of_value(given: dict[str, Any]) -> dict[str, Any]:
+    document = given["document"]
+    if not isinstance(document, dict):
+        raise InvalidInput({"document": ["must be an object"]})
+    return document
+
+
+def _of_yaml(given: dict[str, Any]) -> dict[str, Any]:
+    with _named_as("yaml"):
+        return parse_yaml(given["yaml"].encode())
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "spec": _of_fields,
+    "document": _of_value,
+    "yaml": _of_yaml,
+}
+
+
+@contextmanager
+def _named_as(way: str) -> Iterator[None]:
+    """Let what is wrong with the document be named as it came."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidInput(_renamed(field_errors(error), way)) from None
+    except InvalidInput as error:
+        raise InvalidInput(_renamed(error.errors, way)) from None
+
+
+def _renamed(errors: dict[str, list[str]], way: str) -> dict[str, list[str]]:
+    if way == "spec":
+        return {name.removeprefix("metadata."): texts for name, texts in errors.items()}
+    return {way if name == BODY else f"{way}.{name}": texts for name, texts in errors.items()}
+
+
+def _told(context: Context, made: Applied) -> dict[str, Any]:
+    tell = partial(policies_json, context.actor)
+    return {"retry_policy": alone(RetryPolicy, made.policy, tell), "created": made.created}
+
+
+class CreateRetryPolicy(Change):
+    """Make a policy; refused if there is one of its name in its scope."""
+
+    Input = OfDocument
+    retry_policy = graphene.Field(RetryPolicy)
+    created = graphene.Boolean()
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /retry-policies/`."""
+        asked = ScopeQuery(**taken_names(given))
+        way, document = _document(given)
+        with _named_as(way):
+            return _told(context, calls.create(context.actor, asked, document))
+
+
+class ApplyRetryPolicy(Change):
+    """Make a policy, or a new revision of it; the same again changes nothing."""
+
+    Input = OfDocumentVersion
+    retry_policy = graphene.Field(RetryPolicy)
+    created = graphene.Boolean(description="False: there was one of its name.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /retry-policies/{name}/`."""
+        expected, asked = expected_of(given), ScopeQuery(**taken_names(given))
+        way, document = _document(given)
+        with _named_as(way):
+            made = calls.apply(context.actor, given.get("name"), asked, document, expected)
+        return _told(context, made)
+
+
+class DeleteRetryPolicy(Deletion):
+    """Delete a policy that nothing names; one that chains still need is archived."""
+
+    class Input(OfScopeVersion):
+        name = graphene.String(required=True)
+
+    outcome = graphene.Field(
+        enumeration("PolicyDeleted", ("deleted", "archived"), "What became of a policy.")
+    )
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /retry-policies/{name}/`."""
+        expected, names = expected_of(given), taken_names(given)
+        name = given["name"]
+        outcome = calls.delete(context.actor, name, ScopeQuery(**names), expected)
+        key = "/".join([*names.values(), name])
+        return {"outcome": outcome, "deleted_id": to_global_id("RetryPolicy", key)}
+
+
+class PolicyMutations:
+    """Of named policies."""
+
+    create_retry_policy = CreateRetryPolicy.Field()
+    apply_retry_policy = ApplyRetryPolicy.Field()
+    delete_retry_policy = DeleteRetryPolicy.Field()

@@ -1,0 +1,140 @@
+"""Mutations of queues."""
+
+from typing import Any
+
+import graphene
+from graphql_relay import to_global_id
+
+from sessions_app.api.calls import queues as calls
+from sessions_app.api.calls.queues import QueueCreate, QueueFields, QueueName
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import (
+    Change,
+    Deletion,
+    IfMatch,
+    expected_of,
+    split_address,
+)
+from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.requests import CordonBody
+from sessions_app.models import Queue as Row
+
+
+class OfQueue:
+    """The input of what is about one queue."""
+
+    project = graphene.String(required=True, description="`domain/name`.")
+    name = graphene.String(required=True)
+
+
+class OfQueueVersion(OfQueue, IfMatch):
+    """As `OfQueue`, of what two may change at the same time."""
+
+
+def _name(given: dict[str, Any]) -> QueueName:
+    return QueueName(*split_address(given.pop("project")), given.pop("name"))
+
+
+def _told(row: Row) -> Peer[Row]:
+    return alone(Queue, row, queues_told)
+
+
+class CreateQueue(Change):
+    """Make a queue."""
+
+    class Meta:
+        body = QueueCreate
+
+    queue = graphene.Field(Queue)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /queues/`."""
+        return {"queue": _told(calls.create(context.actor, given))}
+
+
+class ReplaceQueue(Change):
+    """Make a queue, or replace what can be changed of it; its cordon stays."""
+
+    class Meta:
+        body = QueueFields
+
+    Input = OfQueueVersion
+    queue = graphene.Field(Queue)
+    created = graphene.Boolean()
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /queues/{domain}/{project}/{queue}/`."""
+        expected, name = expected_of(given), _name(given)
+        row, created = calls.put(context.actor, name, given, expected)
+        return {"queue": _told(row), "created": created}
+
+
+class UpdateQueue(Change):
+    """Change what is named of a queue."""
+
+    class Meta:
+        body = QueueFields
+
+    Input = OfQueueVersion
+    queue = graphene.Field(Queue)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /queues/{domain}/{project}/{queue}/`."""
+        expected, name = expected_of(given), _name(given)
+        return {"queue": _told(calls.change(context.actor, name, given, expected))}
+
+
+class DeleteQueue(Deletion):
+    """Delete a queue in which no session is recorded any more."""
+
+    Input = OfQueueVersion
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /queues/{domain}/{project}/{queue}/`."""
+        expected, name = expected_of(given), _name(given)
+        calls.delete(context.actor, name, expected)
+        return {"deleted_id": to_global_id("Queue", "/".join(name))}
+
+
+class CordonQueue(Change):
+    """Close a queue: it takes sessions, but none of them gets an executor."""
+
+    class Meta:
+        body = CordonBody
+
+    Input = OfQueue
+    queue = graphene.Field(Queue)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /queues/{domain}/{project}/{queue}/cordon/`."""
+        name = _name(given)
+        return {"queue": _told(calls.cordon(context.actor, name, given))}
+
+
+class UncordonQueue(Change):
+    """Open a queue again; on an open one it does nothing."""
+
+    Input = OfQueue
+    queue = graphene.Field(Queue)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /queues/{domain}/{project}/{queue}/uncordon/`."""
+        return {"queue": _told(calls.uncordon(context.actor, _name(given)))}
+
+
+class QueueMutations:
+    """Of queues."""
+
+    create_queue = CreateQueue.Field()
+    replace_queue = ReplaceQueue.Field()
+    update_queue = UpdateQueue.Field()
+    delete_queue = DeleteQueue.Field()
+    cordon_queue = CordonQueue.Field()
+    uncordon_queue = UncordonQueue.Field()

@@ -1,0 +1,77 @@
+"""Mutations of quotas."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api import responses
+from sessions_app.api.calls import quotas as calls
+from sessions_app.api.calls.quotas import QuotasBody
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import Change
+from sessions_app.api.graphql.mutations.scopes import OfScope, taken_names
+from sessions_app.api.graphql.shapes import type_of
+from sessions_app.api.rest.quotas import quotas_json
+from sessions_app.errors import InvalidInput
+
+
+def _names(given: dict[str, Any]) -> dict[str, str]:
+    names = taken_names(given)
+    if not names:
+        raise InvalidInput({"project": ["name a domain or a project"]})
+    return names
+
+
+def _put(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
+    scope = calls.put(context.actor, _names(given), given, keep=keep)
+    return {"quotas": quotas_json(scope)}
+
+
+class UpdateQuotas(Change):
+    """Change the limits that are named of a project or a domain; null takes one away."""
+
+    class Meta:
+        body = QuotasBody
+
+    Input = OfScope
+    quotas = graphene.Field(type_of(responses.Quotas))
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /quotas/...`."""
+        return _put(context, given, keep=True)
+
+
+class ReplaceQuotas(Change):
+    """Replace the limits of a project or a domain."""
+
+    class Meta:
+        body = QuotasBody
+
+    Input = OfScope
+    quotas = graphene.Field(type_of(responses.Quotas))
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /quotas/...`."""
+        return _put(context, given, keep=False)
+
+
+class DeleteQuotas(Change):
+    """Take all limits of a project or a domain away."""
+
+    Input = OfScope
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /quotas/...`."""
+        calls.delete(context.actor, _names(given))
+        return {}
+
+
+class QuotaMutations:
+    """Of quotas."""
+
+    update_quotas = UpdateQuotas.Field()
+    replace_quotas = ReplaceQuotas.Field()
+    delete_quotas = DeleteQuotas.Field()

@@ -1,0 +1,126 @@
+"""Mutations of retry defaults and retry settings."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api.calls import retry_config as calls
+from sessions_app.api.calls.retry_config import DefaultsBody, SettingsBody
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import Change, expected_of
+from sessions_app.api.graphql.mutations.scopes import OfScopeVersion, taken_names
+from sessions_app.api.graphql.retry_config import (
+    RetryDefaults,
+    RetrySettings,
+    defaults_told,
+    settings_told,
+)
+
+
+def _store_defaults(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
+    expected, names = expected_of(given), taken_names(given)
+    stored = calls.defaults_store(context.actor, names, given, expected, keep=keep)
+    return {"retry_defaults": defaults_told(*stored)}
+
+
+def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
+    expected, names = expected_of(given), taken_names(given)
+    stored = calls.settings_store(context.actor, names, given, expected, keep=keep)
+    return {"retry_settings": settings_told(*stored)}
+
+
+class UpdateRetryDefaults(Change):
+    """Change the named fields of a scope's defaults and bounds; the others stay as they are."""
+
+    class Meta:
+        body = DefaultsBody
+
+    Input = OfScopeVersion
+    retry_defaults = graphene.Field(RetryDefaults)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /retry-defaults/...`."""
+        return _store_defaults(context, given, keep=True)
+
+
+class ReplaceRetryDefaults(Change):
+    """Replace the defaults and bounds of a scope."""
+
+    class Meta:
+        body = DefaultsBody
+
+    Input = OfScopeVersion
+    retry_defaults = graphene.Field(RetryDefaults)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /retry-defaults/...`."""
+        return _store_defaults(context, given, keep=False)
+
+
+class DeleteRetryDefaults(Change):
+    """Inherit everything again."""
+
+    Input = OfScopeVersion
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /retry-defaults/...`."""
+        expected, names = expected_of(given), taken_names(given)
+        calls.defaults_delete(context.actor, names, expected)
+        return {}
+
+
+class UpdateRetrySettings(Change):
+    """Change the switch of a scope, or what else is named of the cluster's settings."""
+
+    class Meta:
+        body = SettingsBody
+
+    Input = OfScopeVersion
+    retry_settings = graphene.Field(RetrySettings)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /retry-settings/...`."""
+        return _store_settings(context, given, keep=True)
+
+
+class ReplaceRetrySettings(Change):
+    """Set the switch of a scope, and all settings of the cluster; what is absent is as shipped."""
+
+    class Meta:
+        body = SettingsBody
+
+    Input = OfScopeVersion
+    retry_settings = graphene.Field(RetrySettings)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PUT /retry-settings/...`."""
+        return _store_settings(context, given, keep=False)
+
+
+class DeleteRetrySettings(Change):
+    """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+
+    Input = OfScopeVersion
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /retry-settings/...`."""
+        expected, names = expected_of(given), taken_names(given)
+        calls.settings_delete(context.actor, names, expected)
+        return {}
+
+
+class RetryConfigMutations:
+    """Of defaults and settings."""
+
+    update_retry_defaults = UpdateRetryDefaults.Field()
+    replace_retry_defaults = ReplaceRetryDefaults.Field()
+    delete_retry_defaults = DeleteRetryDefaults.Field()
+    update_retry_settings = UpdateRetrySettings.Field()
+    replace_retry_settings = ReplaceRetrySettings.Field()
+    delete_retry_settings = DeleteRetrySettings.Field()

@@ -1,0 +1,96 @@
+"""Mutations of one session."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api.calls import sessions as calls
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import ID_HELP, Change
+from sessions_app.api.graphql.nodes import uuid_of
+from sessions_app.api.graphql.session_queries import session_found
+from sessions_app.api.graphql.sessions import Session
+from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
+
+
+class OfSession:
+    """The input of what is about one session."""
+
+    id = graphene.ID(required=True, description=ID_HELP)
+
+
+class CreateSession(Change):
+    """Submit a session; the same `creationId` with the same input finds it again."""
+
+    class Meta:
+        body = SessionCreate
+
+    session = graphene.Field(Session)
+    created = graphene.Boolean(description="False: it was there, with the same `creationId`.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /sessions/`."""
+        made = calls.create(context.actor, given)
+        session = session_found(context.actor, str(made.session_id))
+        return {"session": session, "created": made.created}
+
+
+class CancelSession(Change):
+    """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
+
+    Input = OfSession
+    session = graphene.Field(Session)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /sessions/{id}/cancel/`."""
+        session_id = uuid_of("Session", given["id"])
+        calls.cancel(context.actor, session_id)
+        return {"session": session_found(context.actor, str(session_id))}
+
+
+class PreemptSession(Change):
+    """Take a run off its executor, to be retried as its policies say. Repeating it is fine."""
+
+    class Meta:
+        body = SessionPreempt
+
+    Input = OfSession
+    session = graphene.Field(Session)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /sessions/{id}/preempt/`."""
+        session_id = uuid_of("Session", given.pop("id"))
+        calls.preempt(context.actor, session_id, given)
+        return {"session": session_found(context.actor, str(session_id))}
+
+
+class RetrySession(Change):
+    """Retry by hand, at once, on nobody's budget.
+
+    The new attempt gets the resources of the one before, with those that are given in their place.
+    """
+
+    class Meta:
+        body = SessionRetry
+
+    Input = OfSession
+    session = graphene.Field(Session, description="The new attempt.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /sessions/{id}/retry/`."""
+        session_id = uuid_of("Session", given.pop("id"))
+        child_id = calls.retry(context.actor, session_id, given)
+        return {"session": session_found(context.actor, str(child_id))}
+
+
+class SessionMutations:
+    """Of one session."""
+
+    create_session = CreateSession.Field()
+    cancel_session = CancelSession.Field()
+    preempt_session = PreemptSession.Field()
+    retry_session = RetrySession.Field()

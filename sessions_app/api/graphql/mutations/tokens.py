@@ -1,0 +1,55 @@
+"""Mutations of API tokens."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api.calls import tokens as calls
+from sessions_app.api.calls.tokens import TokenCreate
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import Change
+from sessions_app.api.graphql.nodes import key_of
+from sessions_app.api.graphql.peers import alone
+from sessions_app.api.graphql.tenant_queries import Token, tokens_told
+
+
+class CreateToken(Change):
+    """Make a token that gives no more than the one it is made with."""
+
+    class Meta:
+        body = TokenCreate
+
+    token = graphene.Field(Token)
+    secret = graphene.String(description="What is sent as the bearer; told this once.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /tokens/`."""
+        made, secret = calls.create(context.actor, context.token, given)
+        return {"token": alone(Token, made, tokens_told), "secret": secret}
+
+
+class RevokeToken(Change):
+    """Revoke a token, effective at once."""
+
+    class Input:
+        id = graphene.ID(required=True, description="Global, or the token's `prefix`.")
+        made_with = graphene.Boolean(description="Revoke all that were made with it, too.")
+
+    revoked = graphene.List(
+        graphene.NonNull(graphene.String), description="The prefixes of those that are gone."
+    )
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /tokens/{prefix}/`."""
+        prefix = key_of("Token", given["id"])
+        gone = calls.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
+        return {"revoked": [each.prefix for each in gone]}
+
+
+class TokenMutations:
+    """Of tokens."""
+
+    create_token = CreateToken.Field()
+    revoke_token = RevokeToken.Field()

@@ -1,0 +1,173 @@
+"""Mutations of webhooks."""
+
+from typing import Any
+from uuid import UUID
+
+import graphene
+from graphql_relay import to_global_id
+
+from sessions_app.api.calls import webhooks as calls
+from sessions_app.api.calls.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.graphql.context import Context
+from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
+from sessions_app.api.graphql.nodes import uuid_of
+from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.scalars import BigInt
+from sessions_app.api.graphql.webhooks import (
+    Webhook,
+    WebhookDelivery,
+    delivery_peers,
+    webhooks_told,
+)
+from sessions_app.api.requests import CordonBody
+from sessions_app.models import WebhookEndpoint as Row
+
+_SECRET_HELP = "What signs the messages; told this once."  # noqa: S105  # a description
+
+
+class OfWebhook:
+    """The input of what is about one webhook."""
+
+    id = graphene.ID(required=True, description=ID_HELP)
+
+
+def _key(given: dict[str, Any]) -> UUID:
+    return uuid_of("Webhook", given.pop("id"))
+
+
+def _told(row: Row) -> Peer[Row]:
+    return alone(Webhook, row, webhooks_told)
+
+
+class CreateWebhook(Change):
+    """Make a webhook of a project."""
+
+    class Meta:
+        body = WebhookCreate
+
+    webhook = graphene.Field(Webhook)
+    secret = graphene.String(description=_SECRET_HELP)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/`."""
+        made = calls.create(context.actor, given)
+        return {"webhook": _told(made), "secret": made.secret}
+
+
+class UpdateWebhook(Change):
+    """Change what is named of a webhook."""
+
+    class Meta:
+        body = WebhookChanges
+
+    Input = OfWebhook
+    webhook = graphene.Field(Webhook)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `PATCH /webhooks/{id}/`."""
+        key = _key(given)
+        return {"webhook": _told(calls.change(context.actor, key, given))}
+
+
+class DeleteWebhook(Deletion):
+    """Delete a webhook with the log of its deliveries."""
+
+    Input = OfWebhook
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `DELETE /webhooks/{id}/`."""
+        key = _key(given)
+        calls.delete(context.actor, key)
+        return {"deleted_id": to_global_id("Webhook", str(key))}
+
+
+class RotateWebhookSecret(Change):
+    """Make a new secret; for the time of the overlap the old one signs, too."""
+
+    class Meta:
+        body = NewSecret
+
+    Input = OfWebhook
+    webhook = graphene.Field(Webhook)
+    secret = graphene.String(description=_SECRET_HELP)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/{id}/secret/`."""
+        key = _key(given)
+        row = calls.new_secret(context.actor, key, given)
+        return {"webhook": _told(row), "secret": row.secret}
+
+
+class PauseWebhook(Change):
+    """Send nothing more; what happens meanwhile waits in the log."""
+
+    class Meta:
+        body = CordonBody
+
+    Input = OfWebhook
+    webhook = graphene.Field(Webhook)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/{id}/pause/`."""
+        key = _key(given)
+        return {"webhook": _told(calls.pause(context.actor, key, given))}
+
+
+class ResumeWebhook(Change):
+    """Go on from where it was paused; nothing happens to one that is not."""
+
+    Input = OfWebhook
+    webhook = graphene.Field(Webhook)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/{id}/resume/`."""
+        return {"webhook": _told(calls.resume(context.actor, _key(given)))}
+
+
+class PingWebhook(Change):
+    """Send a test message, also to one that is paused."""
+
+    Input = OfWebhook
+    delivery = graphene.Field(WebhookDelivery, description="It tells what comes of it.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/{id}/ping/`."""
+        made = calls.ping(context.actor, _key(given))
+        return {"delivery": delivery_peers([made]).each()[0]}
+
+
+class RedeliverWebhook(Change):
+    """Send one delivery again, or those since a time, with the ids that they had."""
+
+    class Meta:
+        body = Redeliver
+        kinds = {"delivery": BigInt}  # graphene's Meta
+
+    Input = OfWebhook
+    redelivered = graphene.Int(description="How many.")
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        """As `POST /webhooks/{id}/redeliver/`."""
+        key = _key(given)
+        return {"redelivered": calls.redeliver(context.actor, key, given)}
+
+
+class WebhookMutations:
+    """Of webhooks."""
+
+    create_webhook = CreateWebhook.Field()
+    update_webhook = UpdateWebhook.Field()
+    delete_webhook = DeleteWebhook.Field()
+    rotate_webhook_secret = RotateWebhookSecret.Field()
+    pause_webhook = PauseWebhook.Field()
+    resume_webhook = ResumeWebhook.Field()
+    ping_webhook = PingWebhook.Field()
+    redeliver_webhook = RedeliverWebhook.Field()

@@ -1,0 +1,76 @@
+"""Global ids, as Relay wants them: opaque, and enough to find the thing again with `node(id)`."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import graphene
+from graphene import relay
+from graphql_relay import from_global_id
+
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.peers import Peer
+from sessions_app.authorization import Actor
+from sessions_app.errors import NotFound
+
+Find = Callable[[Actor, str], Peer[Any]]
+"""Finds a thing by its key; raises `NotFound`."""
+_finders: dict[str, Find] = {}
+
+
+class Node(relay.Node):
+    """What has an id of its own."""
+
+    class Meta:
+        name = "Node"
+
+    @classmethod
+    def resolve_type(cls, instance: Peer[Any], _info: Any) -> Any:
+        """graphene's hook."""
+        return instance.kind
+
+
+def found_by(kind: str) -> Callable[[Find], Find]:
+    """Say how the things of a type are found by the key that their global id has."""
+
+    def keep(find: Find) -> Find:
+        _finders[kind] = find
+        return find
+
+    return keep
+
+
+def key_of(kind: str, text: str) -> str:
+    """The key in a global id of this type; what is none is taken for a key itself."""
+    found, key = _read(text)
+    return key if found == kind else text
+
+
+def uuid_of(kind: str, text: str) -> UUID:
+    """As `key_of`, of things whose keys are UUIDs; raises `NotFound`."""
+    try:
+        return UUID(key_of(kind, text))
+    except ValueError:
+        raise NotFound(f"no {kind.lower()} {text[:100]}") from None
+
+
+def _read(text: str) -> tuple[str, str]:
+    try:
+        kind, key = from_global_id(text)
+    except (ValueError, TypeError):
+        return "", ""
+    return kind, key
+
+
+class NodeQueries:
+    """`node(id)`."""
+
+    node = graphene.Field(Node, id=graphene.ID(required=True), description="A thing by its id.")
+
+    @staticmethod
+    def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:  # noqa: A002  # GraphQL's name
+        """Find it, if the actor may see it."""
+        kind, key = _read(id)
+        if kind not in _finders or not key.isprintable():
+            raise NotFound(f"no node {id[:100]}")
+        return _finders[kind](actor_of(info), key)

@@ -1,0 +1,213 @@
+"""Named policies with their revisions, and failure categories."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import graphene
+
+from sessions_app.api import policy_responses as shapes
+from sessions_app.api.graphql.connections import (
+    Page,
+    Slice,
+    connection_to,
+    one,
+    page_of,
+    pages,
+    pages_below,
+    slice_of,
+)
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import Node, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of
+from sessions_app.api.graphql.scalars import JSON
+from sessions_app.api.graphql.scopes import SCOPE, names_of
+from sessions_app.api.graphql.shapes import arguments_of, shape_of
+from sessions_app.api.graphql.tenants import (
+    Domain,
+    Project,
+    domains_told,
+    resolve_project,
+    seen_domain,
+)
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.policy_render import category_json, policies_json, revision_json
+from sessions_app.api.rest.policies import PolicyFilter
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.errors import NotFound
+from sessions_app.models import FailureCategory as CategoryRow
+from sessions_app.models import RetryPolicy as Row
+from sessions_app.models import RetryPolicyRevision as RevisionRow
+from sessions_app.page_selectors import policies_revisions
+from sessions_app.policy_selectors import category_get, policies_visible, policy_get
+from sessions_app.services.categories import category_version
+from sessions_app.services.policies import policy_version
+
+_PolicyShape: Any = shape_of(shapes.Policy)
+_RevisionShape: Any = shape_of(shapes.PolicyRevision)
+_CategoryShape: Any = shape_of(shapes.Category, leave_out={"matchers"})
+VERSION = "Its `ETag` in REST: what it was when it was read."
+
+
+class RetryPolicyRevision(_RevisionShape, graphene.ObjectType):
+    """What a policy said from one edit to the next."""
+
+    class Meta:
+        default_resolver = field_of
+
+
+RetryPolicyRevisionConnection = connection_to(RetryPolicyRevision)
+
+
+class RetryPolicy(_PolicyShape, graphene.ObjectType):
+    """A named policy of the cluster, a domain or a project: its document, and a `status`."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    name = graphene.String(required=True)
+    domain = graphene.Field(Domain, description="Whose policy it is; of a project's: null.")
+    project = graphene.Field(Project)
+    version = graphene.String(required=True, description=VERSION)
+    revisions = pages(RetryPolicyRevisionConnection, "What it has said, newest first.")
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_id(source: Peer[Row], _info: Any) -> str:
+        """Its key: what is before the last slash is its scope."""
+        return str(source.row)
+
+    @staticmethod
+    def resolve_name(source: Peer[Row], _info: Any) -> str:
+        """Its name in its scope."""
+        return source.row.name
+
+    @staticmethod
+    def resolve_domain(source: Peer[Row], info: Any) -> Any:
+        """Its domain."""
+        return seen_domain(info, source.ask("domain", _domains))
+
+    @staticmethod
+    def resolve_version(source: Peer[Row], _info: Any) -> str:
+        """For changes that must not overwrite another."""
+        return policy_version(source.row)
+
+    @staticmethod
+    def resolve_revisions(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of its past."""
+        page = Page.of(asked)
+        return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
+
+
+class FailureCategory(_CategoryShape, graphene.ObjectType):
+    """A failure category; lower positions are tried first."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    matchers = graphene.List(graphene.NonNull(JSON), required=True)
+    version = graphene.String(required=True, description=VERSION)
+
+    @staticmethod
+    def resolve_id(source: Peer[CategoryRow], _info: Any) -> str:
+        """Its key."""
+        return source.row.name
+
+    @staticmethod
+    def resolve_version(source: Peer[CategoryRow], _info: Any) -> str:
+        """For changes that must not overwrite another."""
+        return category_version(source.row)
+
+
+RetryPolicyConnection = connection_to(RetryPolicy)
+FailureCategoryConnection = connection_to(FailureCategory)
+
+
+class PolicyQueries:
+    """The fields of the root about policies and categories."""
+
+    retry_policy = one(
+        RetryPolicy,
+        "A policy of exactly this scope: the cluster's, if none is named.",
+        name=graphene.String(required=True),
+        **SCOPE,
+    )
+    retry_policies = pages(
+        RetryPolicyConnection,
+        "The policies within reach of what one may see, oldest first.",
+        **arguments_of(PolicyFilter),
+    )
+    failure_category = one(
+        FailureCategory, "One failure category.", name=graphene.String(required=True)
+    )
+    failure_categories = pages(
+        FailureCategoryConnection, "The failure categories in the order in which they are tried."
+    )
+
+    @staticmethod
+    def resolve_retry_policy(_root: None, info: Any, name: str, **scope: Any) -> Peer[Row]:
+        """As `GET /retry-policies/{name}/`."""
+        return _policy(actor_of(info), name, *names_of(scope))
+
+    @staticmethod
+    def resolve_retry_policies(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /retry-policies/`."""
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(PolicyFilter, asked).apply(policies_visible(actor))
+        return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
+
+    @staticmethod
+    def resolve_failure_category(_root: None, info: Any, name: str) -> Peer[CategoryRow]:
+        """As `GET /failure-categories/{name}/`."""
+        return category_found(actor_of(info), name)
+
+    @staticmethod
+    def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /failure-categories/`."""
+        authorize(actor_of(info), Action.CATEGORY_READ)
+        page, order = Page.of(asked), RowCursor("position", "name", unique=False)
+        return page_of(FailureCategory, CategoryRow.objects.all(), order, page, categories_told)
+
+
+@found_by("RetryPolicy")
+def policy_found(actor: Actor, key: str) -> Peer[Row]:
+    """A policy by its key."""
+    *scope, name = key.split("/")
+    if len(scope) > 2:
+        raise NotFound(f"no retry policy {key[:100]}")
+    domain, project = [*scope, None, None][:2]
+    return _policy(actor, name, domain, project)
+
+
+def _policy(actor: Actor, name: str, domain: str | None, project: str | None) -> Peer[Row]:
+    found = policy_get(actor, name, domain, project)
+    return alone(RetryPolicy, found, partial(policies_json, actor))
+
+
+@found_by("FailureCategory")
+def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
+    """A failure category by its name."""
+    return alone(FailureCategory, category_get(actor, name), categories_told)
+
+
+def categories_told(rows: Sequence[CategoryRow]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [category_json(row) for row in rows]
+
+
+def _domains(rows: Sequence[Row]) -> list[Any]:
+    found = {row.domain_id: row.domain for row in rows if row.domain is not None}
+    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
+
+
+def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:
+    order = RowCursor("-revision")
+    found = policies_revisions(rows, order.number(page.after), page.first + 1)
+    return [slice_of(each, page, order.cursors(each)) for each in found]
+
+
+def _revision_peers(rows: Sequence[RevisionRow]) -> Peers[RevisionRow]:
+    return Peers(RetryPolicyRevision, rows, lambda rows: [revision_json(row) for row in rows])

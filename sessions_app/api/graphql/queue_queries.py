@@ -1,0 +1,59 @@
+"""`queue` and `queues`."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api.graphql.connections import Page, connection_to, one, page_of, pages
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import found_by
+from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.shapes import arguments_of
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.rest.queues import QueueFilter
+from sessions_app.authorization import Action, Actor
+from sessions_app.models import Queue as Row
+from sessions_app.policy_selectors import queue_get, queues_visible
+from sessions_app.selectors import project_get
+
+QueueConnection = connection_to(Queue)
+
+
+class QueueQueries:
+    """The fields of the root about queues."""
+
+    queue = one(
+        Queue,
+        "One queue.",
+        project=graphene.String(required=True, description="`domain/name`."),
+        name=graphene.String(required=True),
+    )
+    queues = pages(
+        QueueConnection,
+        "The queues of the projects that one may see, oldest first.",
+        **arguments_of(QueueFilter),
+    )
+
+    @staticmethod
+    def resolve_queue(_root: None, info: Any, project: str, name: str) -> Peer[Row]:
+        """As `GET /queues/{domain}/{project}/{queue}/`."""
+        return queue_found(actor_of(info), f"{project}/{name}")
+
+    @staticmethod
+    def resolve_queues(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /queues/`."""
+        page = Page.of(asked)
+        wanted = read_arguments(QueueFilter, asked)
+        rows = queues_visible(actor_of(info)).filter(**wanted.conditions())
+        return page_of(Queue, rows, RowCursor("id"), page, queues_told)
+
+
+@found_by("Queue")
+def queue_found(actor: Actor, key: str) -> Peer[Row]:
+    """A queue by its address, `domain/project/name`."""
+    domain, _, rest = key.partition("/")
+    name, _, queue = rest.partition("/")
+    project = project_get(actor, domain, name, Action.QUEUE_READ)
+    return alone(Queue, queue_get(project, queue), queues_told)

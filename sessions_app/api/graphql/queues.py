@@ -1,0 +1,44 @@
+"""Queues."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import graphene
+
+from sessions_app.api import policy_responses as shapes
+from sessions_app.api.graphql.nodes import Node
+from sessions_app.api.graphql.peers import Peer, field_of
+from sessions_app.api.graphql.shapes import shape_of
+from sessions_app.api.graphql.tenants import Project, resolve_project
+from sessions_app.api.policy_render import queue_json
+from sessions_app.models import Queue as Row
+from sessions_app.services.queues import queue_version
+
+_Shape: Any = shape_of(shapes.Queue, leave_out={"project"})
+
+
+class Queue(_Shape, graphene.ObjectType):
+    """A queue of a project; a lower factor is more important."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    version = graphene.String(required=True, description="What `ifMatch` takes.")
+    project = graphene.Field(Project, required=True)
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_id(source: Peer[Row], _info: Any) -> str:
+        """Its key."""
+        return str(source.row)
+
+    @staticmethod
+    def resolve_version(source: Peer[Row], _info: Any) -> str:
+        """REST's `ETag`."""
+        return queue_version(source.row)
+
+
+def queues_told(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [queue_json(row) for row in rows]

@@ -1,0 +1,92 @@
+"""Retry defaults and retry settings of the cluster, of domains and of projects."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api import responses as shapes
+from sessions_app.api.calls.retry_config import READ
+from sessions_app.api.graphql.connections import one
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import RetryMode
+from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.policies import VERSION
+from sessions_app.api.graphql.scalars import JSON
+from sessions_app.api.graphql.scopes import SCOPE, scope_of
+from sessions_app.api.graphql.shapes import shape_of
+from sessions_app.api.retry_config_render import defaults_json, effective_json, settings_json
+from sessions_app.models import RetryDefaults as DefaultsRow
+from sessions_app.models import RetrySettings as SettingsRow
+from sessions_app.services.retry_config import ConfigScope, layer_version
+
+_MERGED = {"effective", "effective_bounds"}
+_DefaultsShape: Any = shape_of(shapes.Defaults, leave_out=_MERGED)
+_SettingsShape: Any = shape_of(
+    shapes.Settings, kinds={"mode": RetryMode, "effective_mode": RetryMode}
+)
+
+
+class RetryDefaults(_DefaultsShape, graphene.ObjectType):
+    """The inline policy and the bounds of one scope; absent fields are inherited."""
+
+    class Meta:
+        default_resolver = field_of
+
+    version = graphene.String(required=True, description=VERSION)
+    effective = graphene.Field(
+        JSON, required=True, description="The merge: of each field its `value` and its `layer`."
+    )
+    effective_bounds = graphene.Field(JSON, required=True)
+
+    @staticmethod
+    def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
+        """What holds in the scope."""
+        return effective_json(source["of"])["effective"]
+
+    @staticmethod
+    def resolve_effective_bounds(source: dict[str, Any], _info: Any) -> Any:
+        """What holds in the scope."""
+        return effective_json(source["of"])["effective_bounds"]
+
+
+class RetrySettings(_SettingsShape, graphene.ObjectType):
+    """The switch of one scope, and the one that holds with those above it; all else is the
+    cluster's only."""
+
+    class Meta:
+        default_resolver = field_of
+
+    version = graphene.String(required=True, description=VERSION)
+
+
+class RetryConfigQueries:
+    """The fields of the root about defaults and settings."""
+
+    retry_defaults = one(
+        RetryDefaults, "The defaults of a project, a domain, or else the cluster.", **SCOPE
+    )
+    retry_settings = one(
+        RetrySettings, "The settings of a project, a domain, or else the cluster.", **SCOPE
+    )
+
+    @staticmethod
+    def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
+        """As `GET /retry-defaults/...`."""
+        found = scope_of(actor_of(info), READ, **scope)
+        return defaults_told(found, DefaultsRow.objects.filter(**found.key).first())
+
+    @staticmethod
+    def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
+        """As `GET /retry-settings/...`."""
+        found = scope_of(actor_of(info), READ, **scope)
+        return settings_told(found, SettingsRow.objects.filter(**found.key).first())
+
+
+def defaults_told(scope: ConfigScope, row: DefaultsRow | None) -> dict[str, Any]:
+    """The source of `RetryDefaults`."""
+    return {**defaults_json(scope, row), "version": layer_version(row), "of": scope}
+
+
+def settings_told(scope: ConfigScope, row: SettingsRow | None) -> dict[str, Any]:
+    """The source of `RetrySettings`."""
+    return {**settings_json(scope, row), "version": layer_version(row)}

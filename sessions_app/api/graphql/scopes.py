@@ -1,0 +1,40 @@
+"""The arguments `domain` and `project`, which say whose configuration is meant."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import graphene
+
+from sessions_app.api.calls.policies import ScopeQuery
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.errors import InvalidInput
+from sessions_app.selectors import domain_get, project_get
+from sessions_app.services.retry_config import ConfigScope
+
+SCOPE: dict[str, Any] = {
+    "domain": graphene.String(description="The name of a domain."),
+    "project": graphene.String(description="`domain/name`, or the name in `domain`."),
+}
+
+
+def names_of(asked: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The domain and the project that are meant; raises `InvalidInput`."""
+    return read_arguments(ScopeQuery, asked).names
+
+
+def scope_of(actor: Actor, actions: Mapping[str, Action], **asked: Any) -> ConfigScope:
+    """The scope that is meant, if the actor may do there what `actions` say for its level.
+
+    Raises `InvalidInput` naming `project` where the cluster is none of the levels.
+    """
+    domain, project = names_of(asked)
+    if project is not None:
+        found = project_get(actor, domain or "", project, actions["project"])
+        return ConfigScope(project=found)
+    if domain is not None:
+        return ConfigScope(domain=domain_get(actor, domain, actions["domain"]))
+    if "cluster" not in actions:
+        raise InvalidInput({"project": ["name a domain or a project"]})
+    authorize(actor, actions["cluster"])
+    return ConfigScope()

@@ -1,0 +1,93 @@
+"""`session` and `sessions`."""
+
+from functools import partial
+from typing import Any
+
+import graphene
+
+from sessions_app.api.filters import SessionConditions
+from sessions_app.api.graphql.connections import Page, one, page_of, pages
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import (
+    RetryCause,
+    RetryStateName,
+    SessionStatus,
+    SessionType,
+    enumeration,
+)
+from sessions_app.api.graphql.errors import read_input
+from sessions_app.api.graphql.nodes import found_by, key_of, uuid_of
+from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.sessions import Session, SessionConnection
+from sessions_app.api.graphql.shapes import filter_of
+from sessions_app.api.paging import SessionCursor
+from sessions_app.api.render import sessions_json
+from sessions_app.authorization import Actor
+from sessions_app.models import Session as Row
+from sessions_app.selectors import session_get
+from sessions_app.session_pages import sessions_page
+
+_ORDERS = {"created_at_desc": "-created_at", "created_at_asc": "created_at"}
+SessionOrder = enumeration("SessionOrder", _ORDERS, "The order of a list of sessions.")
+_Filter: Any = filter_of(
+    SessionConditions,
+    kinds={
+        "status": SessionStatus,
+        "session_type": SessionType,
+        "retry_cause": RetryCause,
+        "retry_state": RetryStateName,
+        "root": graphene.ID,
+        "parent": graphene.ID,
+    },
+)
+
+
+class SessionFilterInput(_Filter, graphene.InputObjectType):
+    """Which sessions are meant; all that is given must hold."""
+
+    class Meta:
+        name = "SessionFilter"
+
+
+class SessionQueries:
+    """The fields of the root about sessions."""
+
+    session = one(
+        Session,
+        "One session, if need be from the log.",
+        id=graphene.ID(required=True, description="Global, or as REST has it."),
+    )
+    sessions = pages(
+        SessionConnection,
+        "The sessions of the projects that one may see.",
+        filter=SessionFilterInput(),
+        order_by=SessionOrder(default_value="created_at_desc"),
+    )
+
+    @staticmethod
+    def resolve_session(_root: None, info: Any, id: str) -> Peer[Row]:  # noqa: A002  # GraphQL's
+        """As `GET /sessions/{id}/`."""
+        return session_found(actor_of(info), id)
+
+    @staticmethod
+    def resolve_sessions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /sessions/`."""
+        page = Page.of(asked)
+        wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"]]
+        rows = partial(sessions_page, actor_of(info), wanted.wanted())
+        return page_of(Session, rows, SessionCursor(ordering), page, sessions_json)
+
+
+def session_filter(asked: dict[str, Any]) -> SessionConditions:
+    """The argument `filter`; raises `InvalidInput`."""
+    given: dict[str, Any] = {**(asked.get("filter") or {})}
+    for name in ("root", "parent"):
+        if given.get(name) is not None:
+            given[name] = key_of("Session", given[name])
+    return read_input(SessionConditions, given, "filter")
+
+
+@found_by("Session")
+def session_found(actor: Actor, key: str) -> Peer[Row]:
+    """A session by either of its ids."""
+    return alone(Session, session_get(actor, uuid_of("Session", key)), sessions_json)

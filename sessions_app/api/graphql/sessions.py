@@ -1,0 +1,233 @@
+"""Sessions, their attempts and decisions."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import graphene
+from django.db.models import prefetch_related_objects
+
+from sessions_app.api import responses as shapes
+from sessions_app.api.graphql.connections import (
+    Page,
+    Slice,
+    connection_to,
+    pages,
+    pages_below,
+    slice_of,
+)
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import RetryCause, RetryStateName, SessionStatus, SessionType
+from sessions_app.api.graphql.events import EventConnection, event_peers, id_behind
+from sessions_app.api.graphql.nodes import Node
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
+from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.scalars import UUID
+from sessions_app.api.graphql.shapes import shape_of, type_of
+from sessions_app.api.graphql.tenants import Project, resolve_project
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.render import (
+    attempt_json,
+    decision_json,
+    pending_json,
+    sessions_json,
+    spec_json,
+)
+from sessions_app.authorization import Actor
+from sessions_app.errors import InvalidInput
+from sessions_app.models import Session as Row
+from sessions_app.page_selectors import (
+    chains_attempts,
+    decisions_found,
+    sessions_events,
+    sessions_found,
+)
+from sessions_app.policy_selectors import queues_visible
+
+_PENDING = {"pending_reason", "why_pending"}
+_PENDING_HELP = "Of one session that is asked for alone: it takes a look at every executor."
+type_of(shapes.SessionRetryState, kinds={"state": RetryStateName})
+_SessionShape: Any = shape_of(
+    shapes.Session,
+    leave_out={"id", "project", "queue", *_PENDING},
+    kinds={"status": SessionStatus, "session_type": SessionType, "retry_cause": RetryCause},
+)
+_AttemptShape: Any = shape_of(
+    shapes.Attempt,
+    leave_out={"id"},
+    kinds={"status": SessionStatus, "cause": RetryCause, "retry_state": RetryStateName},
+)
+_DecisionShape: Any = shape_of(shapes.Decision, kinds={"cause": RetryCause})
+
+
+class RetryDecision(_DecisionShape, graphene.ObjectType):
+    """What was decided after a failure and why; `delay` in seconds."""
+
+    class Meta:
+        default_resolver = field_of
+
+
+class Attempt(_AttemptShape, graphene.ObjectType):
+    """One attempt of a chain in a line; `attempt` counts from 0."""
+
+    class Meta:
+        default_resolver = field_of
+
+    session_id = graphene.Field(UUID, required=True)
+    session = graphene.Field(lambda: Session, required=True)
+
+    @staticmethod
+    def resolve_session_id(source: Peer[Row], _info: Any) -> Any:
+        """REST calls it `id`, which here would be a global one."""
+        return source.row.pk
+
+    @staticmethod
+    def resolve_session(source: Peer[Row], _info: Any) -> Peer[Row]:
+        """The whole session."""
+        return source.ask("session", _as_sessions)
+
+
+AttemptConnection = connection_to(Attempt)
+
+
+class Session(_SessionShape, graphene.ObjectType):
+    """One attempt at what was submitted; its chain are all of them."""
+
+    class Meta:
+        interfaces = (Node,)
+
+        @staticmethod
+        def default_resolver(
+            name: str, _default: Any, source: Peer[Row], *_rest: Any, **_: Any
+        ) -> Any:
+            """What lists show is read at once, the specification when it is asked for."""
+            summary = source.told()
+            return summary[name] if name in summary else source.ask("spec", _specs)[name]
+
+    session_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
+    project = graphene.Field(Project, required=True)
+    queue_name = graphene.String(required=True)
+    queue = graphene.Field(Queue, description="Null if it is not there any more.")
+    parent_session = graphene.Field(lambda: Session)
+    root_session = graphene.Field(lambda: Session, description="Null if it is in the log only.")
+    attempts = pages(AttemptConnection, "Its chain, oldest first.")
+    retry_decision = graphene.Field(RetryDecision, description="Null while there is none.")
+    events = pages(EventConnection, "Its log, in order.")
+    pending_reason = graphene.String(description=_PENDING_HELP)
+    why_pending = graphene.Field(type_of(shapes.WhyPending), description=_PENDING_HELP)
+
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_session_id(source: Peer[Row], _info: Any) -> Any:
+        """REST calls it `id`."""
+        return source.row.pk
+
+    @staticmethod
+    def resolve_queue_name(source: Peer[Row], _info: Any) -> Any:
+        """REST calls it `queue`."""
+        return source.told()["queue"]
+
+    @staticmethod
+    def resolve_queue(source: Peer[Row], info: Any) -> Any:
+        """The queue as it is now."""
+        return source.ask("queue", partial(_queues, actor_of(info)))
+
+    @staticmethod
+    def resolve_parent_session(source: Peer[Row], info: Any) -> Any:
+        """The attempt before."""
+        return source.ask("parent", partial(_linked, actor_of(info), "parent_id"))
+
+    @staticmethod
+    def resolve_root_session(source: Peer[Row], info: Any) -> Any:
+        """The first attempt."""
+        return source.ask("root", partial(_linked, actor_of(info), "root_id"))
+
+    @staticmethod
+    def resolve_attempts(source: Peer[Row], info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of the chain."""
+        page = Page.of(asked)
+        load = partial(_attempts, actor_of(info), page)
+        return pages_below(source, "attempts", page, load, _attempt_peers)
+
+    @staticmethod
+    def resolve_retry_decision(source: Peer[Row], _info: Any) -> Any:
+        """The explanation."""
+        return source.ask("decision", _decisions)
+
+    @staticmethod
+    def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of the log."""
+        page = Page.of(asked)
+        return pages_below(source, "events", page, partial(_events, page), event_peers)
+
+    @staticmethod
+    def resolve_pending_reason(source: Peer[Row], _info: Any) -> Any:
+        """In words."""
+        return source.ask("pending", _pending)["pending_reason"]
+
+    @staticmethod
+    def resolve_why_pending(source: Peer[Row], _info: Any) -> Any:
+        """In a word."""
+        return source.ask("pending", _pending)["why_pending"]
+
+
+def session_peers(rows: Sequence[Row]) -> Peers[Row]:
+    """Sessions that were read together."""
+    return Peers(Session, rows, sessions_json)
+
+
+def _as_sessions(rows: Sequence[Row]) -> list[Peer[Row]]:
+    return session_peers(rows).each()
+
+
+def _specs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    prefetch_related_objects(rows, "spec", "root")
+    return [spec_json(row) for row in rows]
+
+
+def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    if len(rows) > 1:
+        # It takes a look at every executor.
+        raise InvalidInput({"why_pending": ["can be asked of one session at a time: session(id)"]})
+    prefetch_related_objects(rows, "spec")
+    return [pending_json(row) for row in rows]
+
+
+def _queues(actor: Actor, rows: Sequence[Row]) -> list[Any]:
+    keys = [row.queue_id for row in rows]
+    return belonging(Queue, keys, queues_visible(actor).in_bulk(set(keys)), queues_told)
+
+
+def _linked(actor: Actor, link: str, rows: Sequence[Row]) -> list[Peer[Row] | None]:
+    return sessions_linked(actor, [getattr(row, link) for row in rows])
+
+
+def sessions_linked(actor: Actor, keys: Sequence[Any]) -> list[Peer[Row] | None]:
+    """The sessions of these ids, None for those that are not there any more."""
+    return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
+
+
+def _attempts(actor: Actor, page: Page, rows: Sequence[Row]) -> list[Slice[Row]]:
+    order = RowCursor("retry_count")
+    found = chains_attempts(actor, rows, order.number(page.after), page.first + 1)
+    return [slice_of(each, page, order.cursors(each)) for each in found]
+
+
+def _attempt_peers(rows: Sequence[Row]) -> Peers[Row]:
+    return Peers(Attempt, rows, lambda rows: [attempt_json(row) for row in rows])
+
+
+def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:
+    found = sessions_events(rows, id_behind(page), page.first + 1)
+    return [slice_of(each, page, [str(event.pk) for event in each]) for each in found]
+
+
+def _decisions(rows: Sequence[Row]) -> list[dict[str, Any] | None]:
+    return [
+        None if decision is None else decision_json(row, decision)
+        for row, decision in zip(rows, decisions_found(rows), strict=True)
+    ]
+
+
+SessionConnection = connection_to(Session)

@@ -1,0 +1,132 @@
+"""GraphQL types out of the shapes that REST documents: one list of fields for both doors."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from uuid import UUID
+
+import graphene
+from pydantic import AwareDatetime, BaseModel
+from pydantic.fields import FieldInfo
+
+from sessions_app.api.graphql import scalars
+from sessions_app.api.graphql.peers import field_of
+
+_SCALARS: dict[Any, Any] = {
+    str: graphene.String,
+    int: graphene.Int,
+    float: graphene.Float,
+    bool: graphene.Boolean,
+    datetime: scalars.DateTime,
+    AwareDatetime: scalars.DateTime,
+    UUID: scalars.UUID,
+}
+_made: dict[type[BaseModel], Any] = {}
+Kinds = Mapping[str, Any]
+"""GraphQL types of fields whose shape says less, by the field's name."""
+
+
+def shape_of(
+    shape: type[BaseModel], *, leave_out: Collection[str] = (), kinds: Kinds | None = None
+) -> Any:
+    """A base of GraphQL types with the fields of `shape`."""
+    fields = {
+        name: graphene.Field(_kind_of(field.annotation, (kinds or {}).get(name)))
+        for name, field in shape.model_fields.items()
+        if name not in leave_out
+    }
+    return type(f"{shape.__name__}Shape", (), fields)
+
+
+def type_of(shape: type[BaseModel], *, name: str | None = None, kinds: Kinds | None = None) -> Any:
+    """The GraphQL type of a part of an answer; there is one for each shape."""
+    if shape not in _made:
+        meta = {"name": name or shape.__name__, "default_resolver": field_of}
+        told = {"Meta": type("Meta", (), meta), "__doc__": shape.__doc__}
+        _made[shape] = type(
+            shape.__name__, (shape_of(shape, kinds=kinds), graphene.ObjectType), told
+        )
+    return _made[shape]
+
+
+def filter_of(
+    model: type[BaseModel], *, leave_out: Collection[str] = (), kinds: Kinds | None = None
+) -> Any:
+    """A base of GraphQL input types with the fields of a model that checks them."""
+    fields = {
+        name: _input(field, (kinds or {}).get(name))
+        for name, field in model.model_fields.items()
+        if name not in leave_out
+    }
+    return type(f"{model.__name__}Fields", (), fields)
+
+
+def _input(field: FieldInfo, kind: Any) -> Any:
+    found = _kind_of(field.annotation, kind)
+    if isinstance(found, graphene.NonNull) and not field.is_required():
+        found = found.of_type
+    return graphene.InputField(found)
+
+
+def _kind_of(annotation: Any, kind: Any = None) -> Any:
+    """The GraphQL type of an annotation; `kind` is that of what is in it, if it is known."""
+    if get_origin(annotation) in {Union, UnionType} and type(None) in get_args(annotation):
+        (inner, *others) = [each for each in get_args(annotation) if each is not type(None)]
+        found = _kind_of(scalars.JSON if others else inner, kind)
+        return found.of_type if isinstance(found, graphene.NonNull) else found
+    if annotation is Any:
+        return kind or scalars.JSON
+    return graphene.NonNull(_plain(annotation, kind))
+
+
+def _plain(annotation: Any, kind: Any) -> Any:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _plain(arguments[0], kind)
+    if origin is list:
+        return graphene.List(_kind_of(arguments[0], kind))
+    if kind is not None:
+        return kind
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return type_of(annotation)
+    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return graphene.String
+    return _SCALARS.get(annotation, scalars.JSON)
+
+
+def arguments_of(
+    model: type[BaseModel], *, whole: bool = False, kinds: Kinds | None = None
+) -> dict[str, Any]:
+    """The fields of a model that checks them as arguments, without those of a page.
+
+    `whole`: parts that are objects are taken as REST takes them.
+    """
+    found = {
+        name: _kind_of(
+            _whole(field.annotation) if whole else field.annotation, (kinds or {}).get(name)
+        )
+        for name, field in model.model_fields.items()
+        if name not in {"cursor", "page_size"}
+    }
+    return {name: graphene.Argument(_optional(kind)) for name, kind in found.items()}
+
+
+def _whole(annotation: Any) -> Any:
+    """An annotation in which objects are JSON values."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return Any
+    if get_origin(annotation) is list:
+        return list[Any]
+    inner = [each for each in get_args(annotation) if each is not type(None)]
+    return _whole(inner[0]) if inner else annotation
+
+
+def _optional(kind: Any) -> Any:
+    return kind.of_type if isinstance(kind, graphene.NonNull) else kind
+
+
+def stands_for(shape: type[BaseModel], kind: Any) -> None:
+    """Let `kind` be the GraphQL type of a shape, wherever it is a part of another."""
+    _made[shape] = kind

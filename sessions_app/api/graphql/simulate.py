@@ -1,0 +1,70 @@
+"""`simulateRetryPolicy`: what draft policies would decide. Nothing is changed."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import graphene
+from pydantic_core import to_json
+
+from retry.simulate import Attempt, Outcome
+from sessions_app.api import simulate_responses as shapes
+from sessions_app.api.graphql.connections import PAGE, one
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import RetryCause
+from sessions_app.api.graphql.shapes import arguments_of, type_of
+from sessions_app.api.paging import MAX_PAGE
+from sessions_app.api.simulate_body import SimulateBody
+from sessions_app.api.simulate_parser import read_call
+from sessions_app.api.simulate_render import simulated_json
+from sessions_app.api.simulations import simulated, take_slot
+from sessions_app.authorization import Action, authorize
+from sessions_app.errors import InvalidInput
+
+type_of(shapes.SimulatedAttempt, kinds={"cause": RetryCause})
+
+
+class SimulateQueries:
+    """The field of the root that simulates."""
+
+    simulate_retry_policy = one(
+        type_of(shapes.Simulation),
+        "What draft policies would decide; the arguments are the body of "
+        "`POST /retry-policies/simulate/`.",
+        first=graphene.Int(
+            default_value=PAGE,
+            description=f"Of so many chains the decisions are told, 0 to {MAX_PAGE}; the sums "
+            "are of all.",
+        ),
+        **arguments_of(SimulateBody, whole=True),
+    )
+
+    @staticmethod
+    def resolve_simulate_retry_policy(
+        _root: None, info: Any, first: int, **asked: Any
+    ) -> dict[str, Any]:
+        """As `POST /retry-policies/simulate/`."""
+        actor = actor_of(info)
+        authorize(actor, Action.POLICY_SIMULATE)
+        if not 0 <= first <= MAX_PAGE:
+            raise InvalidInput({"first": [f"must be from 0 to {MAX_PAGE}"]})
+        call = read_call(to_json({k: v for k, v in asked.items() if v is not None}))
+        with ExitStack() as held:
+            take_slot(held)
+            decided, summary = simulated(actor, call)
+            return {"chains": _chains(decided, first), "summary": summary()}
+
+
+def _chains(decided: Iterable[Attempt | Outcome], first: int) -> list[dict[str, Any]]:
+    """The first chains; the others are gone over, for the sums."""
+    chains: list[dict[str, Any]] = []
+    attempts: list[dict[str, Any]] = []
+    for each in decided:
+        if len(chains) >= first:
+            continue
+        if isinstance(each, Attempt):
+            attempts.append(simulated_json(each))
+        else:
+            chains.append({"attempts": attempts, "outcome": each.name})
+            attempts = []
+    return chains

@@ -1,0 +1,233 @@
+"""Domains, projects, memberships, tokens and quotas at the root, and who asks."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api import responses, tenant_responses
+from sessions_app.api.graphql.connections import Page, connection_to, one, page_of, pages
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import Role
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import Node, found_by
+from sessions_app.api.graphql.peers import Peer, alone, belonging, field_of
+from sessions_app.api.graphql.scopes import SCOPE, scope_of
+from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
+from sessions_app.api.graphql.tenants import (
+    Domain,
+    Project,
+    domains_told,
+    projects_told,
+    resolve_project,
+)
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.rest.memberships import MembershipFilter, membership_json
+from sessions_app.api.rest.quotas import quotas_json
+from sessions_app.api.rest.tenants import DomainFilter, ProjectFilter
+from sessions_app.api.rest.tokens import TokenFilter, token_json
+from sessions_app.api.rest.whoami import whoami_json
+from sessions_app.authorization import Action, Actor
+from sessions_app.errors import NotFound
+from sessions_app.models import ApiToken
+from sessions_app.models import Domain as DomainRow
+from sessions_app.models import Membership as MembershipRow
+from sessions_app.models import Project as ProjectRow
+from sessions_app.selectors import domain_get, project_get
+from sessions_app.tenant_selectors import (
+    domains_visible,
+    membership_get,
+    memberships_visible,
+    projects_listed,
+    token_get,
+    tokens_visible,
+)
+
+_MembershipShape: Any = shape_of(
+    tenant_responses.Membership, leave_out={"id", "domain", "project"}, kinds={"role": Role}
+)
+_TokenShape: Any = shape_of(tenant_responses.Token, leave_out={"project"})
+_WhoAmIShape: Any = shape_of(responses.WhoAmI, leave_out={"project"})
+
+
+class Membership(_MembershipShape, graphene.ObjectType):
+    """A user's role in a project, or in all projects of a domain: one is null."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    membership_id = graphene.Int(required=True, description="The id that REST uses.")
+    domain = graphene.Field(Domain)
+    project = graphene.Field(Project)
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_id(source: Peer[MembershipRow], _info: Any) -> int:
+        """Its key."""
+        return source.row.pk
+
+    @staticmethod
+    def resolve_membership_id(source: Peer[MembershipRow], _info: Any) -> int:
+        """REST calls it `id`."""
+        return source.row.pk
+
+    @staticmethod
+    def resolve_domain(source: Peer[MembershipRow], _info: Any) -> Any:
+        """Of roles in all projects of a domain."""
+        return source.ask("domain", _domains)
+
+
+def _domains(rows: Any) -> list[Any]:
+    found = {row.domain_id: row.domain for row in rows if row.domain_id is not None}
+    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
+
+
+class Token(_TokenShape, graphene.ObjectType):
+    """A bearer token, by its first characters; its bearer is a user or an executor."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    project = graphene.Field(Project)
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_id(source: Peer[ApiToken], _info: Any) -> str:
+        """Its key."""
+        return source.row.prefix
+
+
+class Viewer(_WhoAmIShape, graphene.ObjectType):
+    """Who asks, and what their token is narrowed to."""
+
+    class Meta:
+        default_resolver = field_of
+
+    project = graphene.String(description="`domain/name`: the only one of the token.")
+
+
+def memberships_told(rows: Any) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [membership_json(row) for row in rows]
+
+
+def tokens_told(rows: Any) -> list[dict[str, Any]]:
+    """As REST tells them, without their secrets."""
+    return [token_json(row) for row in rows]
+
+
+DomainConnection = connection_to(Domain)
+ProjectConnection = connection_to(Project)
+MembershipConnection = connection_to(Membership)
+TokenConnection = connection_to(Token)
+
+
+class TenantQueries:
+    """The fields of the root about tenants."""
+
+    viewer = one(Viewer, "Who asks.")
+    domain = one(Domain, "One domain.", name=graphene.String(required=True))
+    domains = pages(
+        DomainConnection, "Those that one may see, by name.", **arguments_of(DomainFilter)
+    )
+    project = one(
+        Project,
+        "One project.",
+        address=graphene.String(required=True, description="`domain/name`."),
+    )
+    projects = pages(
+        ProjectConnection, "Those that one may see, oldest first.", **arguments_of(ProjectFilter)
+    )
+    memberships = pages(
+        MembershipConnection,
+        "Who works in what one may see, oldest first.",
+        **arguments_of(MembershipFilter, kinds={"role": Role}),
+    )
+    tokens = pages(
+        TokenConnection, "One's own, or all for a cluster admin.", **arguments_of(TokenFilter)
+    )
+    quotas = one(
+        type_of(responses.Quotas),
+        "The limits of a project or a domain, and what is in use.",
+        **SCOPE,
+    )
+
+    @staticmethod
+    def resolve_viewer(_root: None, info: Any) -> dict[str, Any]:
+        """As `GET /whoami/`."""
+        return whoami_json(actor_of(info), info.context.token)
+
+    @staticmethod
+    def resolve_domain(_root: None, info: Any, name: str) -> Peer[DomainRow]:
+        """As `GET /domains/{domain}/`."""
+        return domain_found(actor_of(info), name)
+
+    @staticmethod
+    def resolve_domains(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /domains/`."""
+        page = Page.of(asked)
+        rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
+        return page_of(Domain, rows, RowCursor("name"), page, domains_told)
+
+    @staticmethod
+    def resolve_project(_root: None, info: Any, address: str) -> Peer[ProjectRow]:
+        """As `GET /projects/{domain}/{project}/`."""
+        return project_found(actor_of(info), address)
+
+    @staticmethod
+    def resolve_projects(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /projects/`."""
+        page = Page.of(asked)
+        rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
+        return page_of(Project, rows, RowCursor("id"), page, projects_told)
+
+    @staticmethod
+    def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /memberships/`."""
+        page = Page.of(asked)
+        wanted = read_arguments(MembershipFilter, asked)
+        rows = memberships_visible(actor_of(info)).filter(**wanted.conditions())
+        return page_of(Membership, rows, RowCursor("id"), page, memberships_told)
+
+    @staticmethod
+    def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /tokens/`."""
+        page = Page.of(asked)
+        wanted = read_arguments(TokenFilter, asked)
+        rows = tokens_visible(actor_of(info)).filter(wanted.conditions())
+        return page_of(Token, rows, RowCursor("-id"), page, tokens_told)
+
+    @staticmethod
+    def resolve_quotas(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
+        """As `GET /quotas/...`."""
+        actions = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
+        return quotas_json(scope_of(actor_of(info), actions, **scope))
+
+
+@found_by("Domain")
+def domain_found(actor: Actor, name: str) -> Peer[DomainRow]:
+    """A domain by its name."""
+    return alone(Domain, domain_get(actor, name, Action.DOMAIN_READ), domains_told)
+
+
+@found_by("Project")
+def project_found(actor: Actor, address: str) -> Peer[ProjectRow]:
+    """A project by its address."""
+    domain, _, name = address.partition("/")
+    return alone(Project, project_get(actor, domain, name, Action.PROJECT_READ), projects_told)
+
+
+@found_by("Membership")
+def membership_found(actor: Actor, key: str) -> Peer[MembershipRow]:
+    """A membership by its number."""
+    if not (key.isascii() and key.isdigit() and len(key) < 19):
+        raise NotFound(f"no membership {key[:100]}")
+    found = membership_get(actor, int(key), Action.MEMBERSHIP_READ)
+    return alone(Membership, found, memberships_told)
+
+
+@found_by("Token")
+def token_found(actor: Actor, prefix: str) -> Peer[ApiToken]:
+    """A token by its first characters."""
+    return alone(Token, token_get(actor, prefix, Action.TOKEN_READ), tokens_told)

@@ -1,0 +1,90 @@
+"""Domains, projects, who works in them, and tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import graphene
+
+from sessions_app.api import tenant_responses as shapes
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.nodes import Node
+from sessions_app.api.graphql.peers import Peer, belonging, field_of
+from sessions_app.api.graphql.shapes import shape_of
+from sessions_app.api.rest.tenants import domain_json, project_json
+from sessions_app.models import Domain as DomainRow
+from sessions_app.models import Project as ProjectRow
+
+_DomainShape: Any = shape_of(shapes.Domain)
+_ProjectShape: Any = shape_of(shapes.Project, leave_out={"domain"})
+
+
+class Domain(_DomainShape, graphene.ObjectType):
+    """The outermost tenant."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    @staticmethod
+    def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
+        """Its key."""
+        return source.row.name
+
+
+class Project(_ProjectShape, graphene.ObjectType):
+    """A team's share of a domain."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    address = graphene.String(required=True, description="`domain/name`, as arguments name it.")
+    domain = graphene.Field(Domain, description="Null for a token that is narrowed to a project.")
+
+    @staticmethod
+    def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:
+        """Its key."""
+        return source.row.address
+
+    @staticmethod
+    def resolve_address(source: Peer[ProjectRow], _info: Any) -> str:
+        """Its name in the API."""
+        return source.row.address
+
+    @staticmethod
+    def resolve_domain(source: Peer[ProjectRow], info: Any) -> Peer[DomainRow] | None:
+        """Its domain."""
+        return seen_domain(info, source.ask("domain", _domains))
+
+
+def seen_domain(info: Any, found: Peer[DomainRow] | None) -> Peer[DomainRow] | None:
+    """The domain of something that the actor sees, if they may see that, too."""
+    if found is None or not actor_of(info).rank_in_domain(found.row):
+        return None
+    return found
+
+
+def _domains(projects: Sequence[ProjectRow]) -> list[Peer[DomainRow] | None]:
+    found = {each.domain_id: each.domain for each in projects}
+    return belonging(Domain, [each.domain_id for each in projects], found, domains_told)
+
+
+def projects_of(rows: Sequence[Any]) -> list[Peer[ProjectRow] | None]:
+    """The projects of rows that come with theirs, if they have one."""
+    found = {row.project_id: row.project for row in rows if row.project_id is not None}
+    return belonging(Project, [row.project_id for row in rows], found, projects_told)
+
+
+def resolve_project(source: Peer[Any], _info: Any) -> Peer[ProjectRow] | None:
+    """The resolver of a field `project`."""
+    return source.ask("project", projects_of)
+
+
+def domains_told(rows: Sequence[DomainRow]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [domain_json(row) for row in rows]
+
+
+def projects_told(rows: Sequence[ProjectRow]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [project_json(row) for row in rows]

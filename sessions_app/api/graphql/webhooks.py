@@ -1,0 +1,145 @@
+"""Webhooks and what was sent to them; never their secrets."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import graphene
+
+from sessions_app.api import webhook_responses as shapes
+from sessions_app.api.graphql.connections import (
+    Page,
+    Slice,
+    connection_to,
+    one,
+    page_of,
+    pages,
+    pages_below,
+    slice_of,
+)
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.enums import DeliveryState
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import Node, found_by, key_of, uuid_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
+from sessions_app.api.graphql.scalars import UUID, BigInt
+from sessions_app.api.graphql.shapes import arguments_of, shape_of
+from sessions_app.api.graphql.tenants import Project, resolve_project
+from sessions_app.api.paging import RowCursor
+from sessions_app.api.rest.webhooks import (
+    DeliveryFilter,
+    WebhookFilter,
+    delivery_json,
+    webhook_json,
+)
+from sessions_app.authorization import Action, Actor
+from sessions_app.models import WebhookDelivery as DeliveryRow
+from sessions_app.models import WebhookEndpoint as Row
+from sessions_app.page_selectors import webhooks_deliveries
+from sessions_app.webhook_selectors import webhook_get, webhooks_visible
+
+_WebhookShape: Any = shape_of(shapes.Webhook, leave_out={"id", "project"})
+_DeliveryShape: Any = shape_of(
+    shapes.WebhookDelivery,
+    kinds={"id": BigInt, "event_id": BigInt, "state": DeliveryState},
+)
+
+
+class WebhookDelivery(_DeliveryShape, graphene.ObjectType):
+    """An event on its way to a webhook, or a ping."""
+
+    class Meta:
+        default_resolver = field_of
+
+
+WebhookDeliveryConnection = connection_to(WebhookDelivery)
+
+
+class Webhook(_WebhookShape, graphene.ObjectType):
+    """A URL that is told of a project's events."""
+
+    class Meta:
+        interfaces = (Node,)
+        default_resolver = field_of
+
+    webhook_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
+    project = graphene.Field(Project, required=True)
+    deliveries = pages(
+        WebhookDeliveryConnection,
+        "What was sent and what waits, newest first.",
+        **arguments_of(DeliveryFilter, kinds={"state": DeliveryState, "session": graphene.ID}),
+    )
+    resolve_project = staticmethod(resolve_project)
+
+    @staticmethod
+    def resolve_id(source: Peer[Row], _info: Any) -> str:
+        """Its key."""
+        return str(source.row.pk)
+
+    @staticmethod
+    def resolve_webhook_id(source: Peer[Row], _info: Any) -> Any:
+        """REST calls it `id`."""
+        return source.row.pk
+
+    @staticmethod
+    def resolve_deliveries(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
+        """A page of its log."""
+        page = Page.of(asked)
+        if asked.get("session") is not None:
+            asked["session"] = key_of("Session", asked["session"])
+        wanted = read_arguments(DeliveryFilter, asked)
+        load = partial(_deliveries, page, wanted)
+        return pages_below(source, ("deliveries", wanted), page, load, delivery_peers)
+
+
+WebhookConnection = connection_to(Webhook)
+
+
+class WebhookQueries:
+    """The fields of the root about webhooks."""
+
+    webhook = one(Webhook, "One webhook.", id=graphene.ID(required=True))
+    webhooks = pages(
+        WebhookConnection,
+        "The webhooks of the projects that one maintains, oldest first.",
+        **arguments_of(WebhookFilter),
+    )
+
+    @staticmethod
+    def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:  # noqa: A002  # GraphQL's
+        """As `GET /webhooks/{id}/`."""
+        return webhook_found(actor_of(info), id)
+
+    @staticmethod
+    def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /webhooks/`."""
+        page = Page.of(asked)
+        wanted = read_arguments(WebhookFilter, asked)
+        rows = webhooks_visible(actor_of(info)).filter(**wanted.conditions())
+        return page_of(Webhook, rows, RowCursor("id"), page, webhooks_told)
+
+
+@found_by("Webhook")
+def webhook_found(actor: Actor, key: str) -> Peer[Row]:
+    """A webhook by either of its ids."""
+    found = webhook_get(actor, uuid_of("Webhook", key), Action.WEBHOOK_READ)
+    return alone(Webhook, found, webhooks_told)
+
+
+def webhooks_told(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """As REST tells them."""
+    return [webhook_json(row) for row in rows]
+
+
+def delivery_peers(rows: Sequence[DeliveryRow]) -> Peers[DeliveryRow]:
+    """Deliveries that were read together."""
+    return Peers(WebhookDelivery, rows, lambda rows: [delivery_json(row) for row in rows])
+
+
+def _deliveries(
+    page: Page, wanted: DeliveryFilter, rows: Sequence[Row]
+) -> list[Slice[DeliveryRow]]:
+    order = RowCursor("-id")
+    place = order.number(page.after)
+    found = webhooks_deliveries(rows, place, page.first + 1, **wanted.conditions())
+    return [slice_of(each, page, order.cursors(each)) for each in found]

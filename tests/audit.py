@@ -1,0 +1,12 @@
+"""The audit log as tests ask about it."""
+
+from django.db.models import QuerySet
+
+from reprise.periodic import MIGRATE
+from sessions_app.audit_context import SQL
+from sessions_app.models import AuditEntry
+
+
+def audited_acts() -> QuerySet[AuditEntry]:
+    """What services did for somebody; not what a test put into the tables to begin with."""
+    return AuditEntry.objects.exclude(door=SQL).exclude(actor=MIGRATE)

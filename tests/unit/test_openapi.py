@@ -1,0 +1,68 @@
+"""The OpenAPI document is one that generators make a good client of."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+METHODS = {"get", "put", "post", "patch", "delete"}
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    path = Path(__file__).parents[2] / "docs" / "openapi.yaml"
+    loaded: dict[str, Any] = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+    return loaded
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method in METHODS & methods.keys():
+            yield f"{method.upper()} {path}", methods[method]
+
+
+def test_each_operation_has_a_name_a_tag_and_a_description(document: dict[str, Any]) -> None:
+    found = dict(operations(document))
+    assert found
+    for where, operation in found.items():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", operation["operationId"]), where
+        assert len(operation["tags"]) == 1, where
+        assert operation.get("description"), where
+        assert any(status.startswith("2") for status in operation["responses"]), where
+    names = Counter(operation["operationId"] for operation in found.values())
+    assert not [name for name, count in names.items() if count > 1]
+
+
+def test_what_answers_with_a_body_does_not_say_204(document: dict[str, Any]) -> None:
+    for where, operation in operations(document):
+        assert not operation["responses"].get("204", {}).get("content"), where
+
+
+def test_bodies_and_answers_are_named_components(document: dict[str, Any]) -> None:
+    components = document["components"]["schemas"]
+    assert all(re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) for name in components)
+    for where, operation in operations(document):
+        told = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for schema in (
+            media["schema"] for each in told for media in each.get("content", {}).values()
+        ):
+            inline = schema.get("type") == "object" and schema.get("properties")
+            assert not inline, where
+
+
+def test_nothing_makes_a_generator_leave_it_out(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        assert "title" not in schema, name
+        for field, described in schema.get("properties", {}).items():
+            assert not isinstance(described.get("default"), dict), f"{name}.{field}"
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    components = document["components"]["schemas"]
+    found = set(re.findall(r"#/components/schemas/([A-Za-z0-9]+)", yaml.dump(document)))
+    assert found <= components.keys()
+    assert not components.keys() - found, "nothing refers to these"
