@@ -66,7 +66,7 @@ class Trial:
     def cancelled(self) -> FakeSession:
         """A session that is cancelled once it runs, if it does."""
         session = self.submit("trap 'exit 5' TERM; sleep 600 & wait", "unknown")
-        self.server.wait_for(lambda: "RUNNING" in session.statuses or session.settled is not None)
+        self.server.wait_for(lambda: self._runs_or_settled(session))
         if session.settled is None:
             self.server.stop_session(session, "cancelled", 20)
         return session
@@ -95,12 +95,20 @@ class Trial:
         # As well as it looks here, nothing of the agent broke on the way.
         assert "Traceback" not in self.pods.log.read_text()
 
+    def _runs_or_settled(self, session: FakeSession) -> bool:
+        self._give_again()
+        return "RUNNING" in session.statuses or session.settled is not None
+
     def _all_settled(self) -> bool:
+        self._give_again()
+        return all(session.settled for session in self.sessions)
+
+    def _give_again(self) -> None:
+        """What came back is to be leased once more."""
         for session in self.sessions:
             if session.returned is not None:
                 session.returned = None
                 self.server.changed.notify_all()
-        return all(session.settled for session in self.sessions)
 
     def _judge(self, session: FakeSession, end: int | str, *, excused: bool) -> None:
         assert session.settled == "reported"
