@@ -17,7 +17,11 @@ logconfig_dict = {
     **LOGGING,
     "loggers": {
         **LOGGING["loggers"],
-        "gunicorn.error": {"level": "INFO", "handlers": ["stderr"], "propagate": False},
+        "gunicorn.error": {
+            "level": os.environ.get("REPRISE_LOG_LEVEL", "INFO"),
+            "handlers": ["stderr"],
+            "propagate": False,
+        },
     },
 }
 configure(logconfig_dict)
@@ -28,6 +32,9 @@ threads = 8
 # A worker's sign of life must not wait for a disk.
 worker_tmp_dir = "/dev/shm"  # noqa: S108
 graceful_timeout = 25
+# Nobody commands it but its supervisor; the socket would lie in a home directory that may be
+# missing, or another server's.
+control_socket_disable = True
 # Longer than the proxy keeps its connections, so that it is the one that closes them.
 keepalive = 75
 accesslog = None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from django.db import connection
 from django.db.models import Q
@@ -12,8 +13,8 @@ from retry.decide import Mode, Settings
 from retry.matching import CompiledCategory
 from retry.merge import Layer, MergedBounds, merge_bounds
 from retry.pacing import Pace
-from retry.policy import Bounds
-from sessions_app.models import Domain, Project, RetrySettings
+from retry.policy import Bounds, InlinePolicy
+from sessions_app.models import Domain, Project, RetrySettings, Session
 from sessions_app.retry_rules import CATEGORIES, compiled_categories
 
 DEFAULT_GLOBAL_MAX_RETRIES = 150
@@ -27,57 +28,68 @@ class RetryScope:
 
     settings: Settings
     bounds: MergedBounds
+    defaults: tuple[tuple[Layer, InlinePolicy], ...]
+    """The layers below the policy of a session that begins now."""
     categories: tuple[CompiledCategory, ...]
     """The failure categories, which are the cluster's."""
     pace: Pace
     """The storm limits, which are the cluster's, too."""
 
 
-_READ = f"""
-    SELECT p.id, cs.global_max_retries, cs.mode, ds.mode, ps.mode,
-        cd.bounds::text, dd.bounds::text, pd.bounds::text, ({CATEGORIES}),
-        cs.retries_per_minute, cs.queue_retries_per_minute
-    FROM sessions_app_project p
+SCOPE = f"""
+    SELECT json_build_array(
+        cs.global_max_retries, json_build_array(cs.mode, ds.mode, ps.mode),
+        json_build_array(cd.bounds, dd.bounds, pd.bounds),
+        json_build_array(cd.policy, dd.policy, pd.policy), ({CATEGORIES}),
+        json_build_array(cs.retries_per_minute, cs.queue_retries_per_minute))::text
+    FROM (SELECT) AS always
     LEFT JOIN sessions_app_retrysettings cs ON cs.domain_id IS NULL AND cs.project_id IS NULL
     LEFT JOIN sessions_app_retrysettings ds ON ds.domain_id = p.domain_id
     LEFT JOIN sessions_app_retrysettings ps ON ps.project_id = p.id
     LEFT JOIN sessions_app_retrydefaults cd ON cd.domain_id IS NULL AND cd.project_id IS NULL
     LEFT JOIN sessions_app_retrydefaults dd ON dd.domain_id = p.domain_id
     LEFT JOIN sessions_app_retrydefaults pd ON pd.project_id = p.id
-    WHERE p.id = ANY(%s)
 """  # noqa: S608  # a constant
+"""Gives one value about the project `p` for `scope_of`."""
+
+_READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"  # noqa: S608
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
     """The scope of each project by its id, as of now, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [sorted(set(project_ids))])
-        return {
-            row[0]: _scope(row[1], row[2:5], row[5:8], row[8], row[9:11])
-            for row in cursor.fetchall()
-        }
+        return {project_id: scope_of(text) for project_id, text in cursor.fetchall()}
+
+
+def scopes_of(sessions: Collection[Session]) -> dict[int, RetryScope]:
+    """The scope of each session's project by its id; read where none came with a session."""
+    known = {each.project_id: each.scope_text for each in sessions}
+    scopes = {project_id: scope_of(text) for project_id, text in known.items() if text}
+    unknown = known.keys() - scopes.keys()
+    return scopes | retry_scopes(unknown) if unknown else scopes
 
 
 @lru_cache(maxsize=1024)
-def _scope(
-    global_max_retries: int | None,
-    modes: tuple[str | None, ...],
-    bounds: tuple[str | None, ...],
-    categories: str | None,
-    per_minute: tuple[int | None, int | None],
-) -> RetryScope:
-    limit = DEFAULT_GLOBAL_MAX_RETRIES if global_max_retries is None else global_max_retries
-    mode = _strictest(modes)
-    layers = [
-        (layer, Bounds.model_validate(json.loads(text)))
-        for layer, text in zip(_LAYERS, bounds, strict=True)
-        if text
-    ]
+def scope_of(text: str) -> RetryScope:
+    """What `SCOPE` gave, ready for decisions."""
+    limit, modes, bounds, policies, categories, per_minute = json.loads(text)
+    if limit is None:
+        limit = DEFAULT_GLOBAL_MAX_RETRIES
     # None a minute would postpone for ever, which is what the switches are for.
     pace = Pace(*[None if each is None else max(each, 1) for each in per_minute])
     return RetryScope(
-        Settings(mode, limit), merge_bounds(layers), compiled_categories(categories), pace
+        Settings(_strictest(modes), limit),
+        merge_bounds([(layer, Bounds.model_validate(each)) for layer, each in _layers(bounds)]),
+        tuple((layer, InlinePolicy.model_validate(each)) for layer, each in _layers(policies)),
+        compiled_categories(categories),
+        pace,
     )
+
+
+def _layers(values: Iterable[Any]) -> list[tuple[Layer, Any]]:
+    """Those of the layers that have one."""
+    return [pair for pair in zip(_LAYERS, values, strict=True) if pair[1] is not None]
 
 
 def pace_of(scopes: Mapping[int, RetryScope]) -> Pace:

@@ -218,7 +218,11 @@ _PROJECT = JoinedRows(
     (Part(Project, "p"), Part(Domain, "d", "domain")),
 )
 _QUEUE = JoinedRows(
-    "SELECT {columns} FROM sessions_app_queue q WHERE q.project_id = %s AND ", (Part(Queue, "q"),)
+    """
+    SELECT {columns} FROM sessions_app_project p JOIN sessions_app_domain d ON d.id = p.domain_id
+    JOIN sessions_app_queue q ON q.project_id = p.id
+    WHERE """,
+    (Part(Queue, "q"), Part(Project, "p", "project"), Part(Domain, "d", "project.domain")),
 )
 
 
@@ -227,16 +231,7 @@ def project_resolve(actor: Actor, address: str | None, action: Action) -> Projec
 
     Raises `InvalidInput` naming `project` if there is none or it does not exist for the actor.
     """
-    require_user(actor)
-    visible = Where()
-    if address is not None or actor.only_project_id is None:
-        wanted = settings.REPRISE_DEFAULT_PROJECT if address is None else address
-        if wanted is None:
-            raise InvalidInput({"project": ["is required: 'domain/name'"]})
-        if "/" not in wanted:
-            raise InvalidInput({"project": ["must be written 'domain/name'"]})
-        visible = SessionsWanted(project=wanted).places()
-    visible_only(actor, visible)
+    visible = _projects_meant(actor, address)
     found: list[Project] = _PROJECT.read(visible.parameters, more=visible.sql)
     if not found:
         raise InvalidInput(
@@ -247,14 +242,37 @@ def project_resolve(actor: Actor, address: str | None, action: Action) -> Projec
     return project
 
 
-def queue_resolve(project: Project, name: str | None) -> Queue:
-    """A queue of a project, or its default one; raises `InvalidInput` naming `queue`."""
-    more, named = ("q.is_default", []) if name is None else ("q.name = %s", [name])
-    found: list[Queue] = _QUEUE.read([project.pk, *named], more=more)
+def _projects_meant(actor: Actor, address: str | None) -> Where:
+    """At most one project `p` in the domain `d`."""
+    require_user(actor)
+    meant = Where()
+    if address is not None or actor.only_project_id is None:
+        wanted = settings.REPRISE_DEFAULT_PROJECT if address is None else address
+        if wanted is None:
+            raise InvalidInput({"project": ["is required: 'domain/name'"]})
+        if "/" not in wanted:
+            raise InvalidInput({"project": ["must be written 'domain/name'"]})
+        meant = SessionsWanted(project=wanted).places()
+    visible_only(actor, meant)
+    return meant
+
+
+def queue_resolve(actor: Actor, address: str | None, name: str | None, action: Action) -> Queue:
+    """The queue of a request with its project, which is resolved as by `project_resolve`: named,
+    or the project's default one. Raises `InvalidInput` naming `project` or `queue`."""
+    wanted = _projects_meant(actor, address)
+    if name is None:
+        wanted.add("q.is_default")
+    else:
+        wanted.add("q.name = %s", name)
+    found: list[Queue] = _QUEUE.read(wanted.parameters, more=wanted.sql)
     if not found:
+        project = project_resolve(actor, address, action)
         text = "the project has no default queue: name one" if name is None else f"no queue {name}"
         raise InvalidInput({"queue": [f"{text} in project {project.address}"]})
-    return found[0]
+    (queue,) = found
+    authorize(actor, action, project=queue.project)
+    return queue
 
 
 def project_get(actor: Actor, domain: str, name: str, action: Action) -> Project:

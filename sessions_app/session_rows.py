@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 
 from sessions_app.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionSpec
+from sessions_app.retry_scopes import SCOPE
 
 _SESSION = Part(Session, "s")
 _PROJECT = (Part(Project, "p", "project"), Part(Domain, "d", "project.domain"))
@@ -50,6 +51,7 @@ _WHOLE = JoinedRows(
     """,  # noqa: S608  # a constant
     (_SESSION, *_PLACE, _DECISION, _SPEC, _ROOT),
     chain_ids=_CHAIN,
+    scope_text=f"({SCOPE})",
 )
 _ATTEMPTS = JoinedRows(
     f"""
@@ -62,7 +64,7 @@ _ATTEMPTS = JoinedRows(
 
 
 def session_row(session_id: UUID) -> Session | None:
-    """A session with project, queue, owner, decision, specification and root."""
+    """A session with project, queue, owner, decision, specification, root and retry scope."""
     found: list[Session] = _WHOLE.read([session_id])
     return found[0] if found else None
 

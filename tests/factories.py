@@ -122,7 +122,7 @@ def submit(project: Project, *, owner: User | None = None, **fields: Any) -> Ses
     queues = Queue.objects.filter(project=project)
     chosen = queues.get(name=asked.queue) if asked.queue else queues.get(is_default=True)
     whose = (owner or user(project=project)).pk
-    made = session_submit(Placed(project, chosen, whose, asked.submission()))
+    made = session_submit(Placed(chosen, whose, asked.submission()))
     return Session.objects.get(pk=made.session_id)
 
 

@@ -26,7 +26,7 @@ from benchmarks.session_history import MEMBER
 
 Statement = tuple[str, Any]
 PAGE = 51
-settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []
+settings.ROOT_URLCONF, settings.MIDDLEWARE, settings.TEMPLATES = __name__, [], []
 
 
 def _sent(act: Callable[[], object]) -> list[Statement]:
@@ -37,6 +37,7 @@ def _sent(act: Callable[[], object]) -> list[Statement]:
         sent.append((sql, params))
         return execute(sql, params, *rest)
 
+    connection.ensure_connection()  # which sends something of its own
     with connection.execute_wrapper(note):
         act()
     return sent
@@ -74,14 +75,15 @@ def _statement_by_id(of_chain: bool) -> str:
 def _inserts() -> tuple[UUID, UUID, list[Statement]]:
     """The ids of a session and of its specification, and what inserts them."""
     from sessions_app.api.requests import SessionCreate
+    from sessions_app.authorization import Action
     from sessions_app.models import Session
     from sessions_app.selectors import queue_resolve
     from sessions_app.services.submit import Placed, session_submit
 
     actor = _member()
-    project = actor.projects().select_related("domain").order_by("pk")[0]
+    queue = queue_resolve(actor, "domain-0/project-0", None, Action.SESSION_CREATE)
     asked = SessionCreate(image="bench", command=["true"]).submission()
-    placed = Placed(project, queue_resolve(project, None), actor.user.pk, asked)
+    placed = Placed(queue, actor.user.pk, asked)
     made: list[UUID] = []
     sent = _sent(lambda: made.append(session_submit(placed).session_id))
     spec = Session.objects.get(pk=made[0]).spec_id
@@ -95,19 +97,25 @@ def _rows(sql: str, params: Any) -> list[dict[str, Any]]:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
+def _answer(content: Any, status: int = 200) -> JsonResponse:
+    response = JsonResponse(content, status=status, safe=False)
+    response["Content-Length"] = len(response.content)  # so that the connection is kept
+    return response
+
+
 def list_sessions(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """The member's newest sessions."""
-    return JsonResponse(_rows(*_list_statement()), safe=False)
+    return _answer(_rows(*_list_statement()))
 
 
 def get_session(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
     """One session."""
-    return JsonResponse(_rows(_statement_by_id(False), [session_id]), safe=False)
+    return _answer(_rows(_statement_by_id(False), [session_id]))
 
 
 def attempts(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
     """Its chain."""
-    return JsonResponse(_rows(_statement_by_id(True), [session_id]), safe=False)
+    return _answer(_rows(_statement_by_id(True), [session_id]))
 
 
 def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
@@ -120,7 +128,7 @@ def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     with transaction.atomic(), connection.cursor() as cursor:
         for sql, params in statements:
             cursor.execute(sql, [_replaced(each, changes) for each in params])
-    return JsonResponse({"id": new}, status=201)
+    return _answer({"id": new}, status=201)
 
 
 def _replaced(value: Any, changes: list[tuple[str, str]]) -> Any:

@@ -14,7 +14,7 @@ from sessions_app.event_log import JobSet, LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
 from sessions_app.models.events import ARCHIVED
 from sessions_app.retry_rules import applied, named_policies
-from sessions_app.retry_scopes import RetryScope, retry_scopes
+from sessions_app.retry_scopes import RetryScope, scopes_of
 from sessions_app.selectors import chains_of
 from sessions_app.states import RetryState
 from sessions_app.why_pending import why_pending
@@ -25,8 +25,7 @@ _WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     """Sessions without their specification, for lists; a few queries whatever their number."""
     chains = chains_of(sessions)
-    projects = {session.project_id for session in sessions}
-    scopes = retry_scopes(projects)
+    scopes = scopes_of(sessions)
     named = named_policies((each.project_id, each.retry_policies) for each in sessions)
     return [
         _session(

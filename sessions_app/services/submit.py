@@ -2,25 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
-from retry.merge import Layer, MergedBounds, merge, violations
+from retry.merge import Layer, merge, violations
 from retry.policy import InlinePolicy, dump_set
 from sessions_app import wakeups
 from sessions_app.bulk import array, json_array
 from sessions_app.errors import Conflict, DomainError, InvalidInput
 from sessions_app.failpoints import atomic_step
-from sessions_app.locks import database_now
-from sessions_app.models import Project, Queue, Session
+from sessions_app.models import Queue, Session
 from sessions_app.quotas import Quotas
-from sessions_app.retry_layers import policy_layers
 from sessions_app.retry_scopes import retry_scopes
 from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.admission import Applicant, admission_refusals
@@ -68,15 +65,18 @@ class Submission:
 class Placed:
     """A submission, where it goes, and the user whose it will be."""
 
-    project: Project
     queue: Queue
     owner_id: int
     submission: Submission
 
     @property
+    def project_id(self) -> int:
+        return self.queue.project_id
+
+    @property
     def asked(self) -> Asked:
         """What decides about the policies of its chain."""
-        return Asked(self.project.pk, self.queue.pk, self.submission.retry_policies)
+        return Asked(self.project_id, self.queue.pk, self.submission.retry_policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Root:
 
     @property
     def project_id(self) -> int:
-        return self.placed.project.pk
+        return self.placed.project_id
 
     @property
     def job_set(self) -> str:
@@ -133,7 +133,7 @@ class _Refused:
 
     @property
     def project_id(self) -> int:
-        return self.placed.project.pk
+        return self.placed.project_id
 
     @property
     def creation_id(self) -> str:
@@ -156,10 +156,10 @@ def session_submit(placed: Placed) -> Submitted:
 def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     """Create many roots as `session_submit` does one; an outcome for each, in their order."""
     with atomic_step("submit"):
-        freezer = _Freezer([placed.project for placed in wanted])
+        freezer = _Freezer({placed.project_id for placed in wanted})
         policies = chains_policies({placed.asked for placed in wanted})
         roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
-        roots, created = _insert_within_quotas(roots, now=database_now())
+        roots, created = _insert_within_quotas(roots)
         known = _known([r for r in roots if isinstance(r, _Refused) or r.id not in created])
     return [_outcome(root, created, known) for root in roots]
 
@@ -168,7 +168,7 @@ _Roots = list[_Root | _Refused]
 _TRIES = 5
 
 
-def _insert_within_quotas(roots: _Roots, *, now: datetime) -> tuple[_Roots, set[UUID]]:
+def _insert_within_quotas(roots: _Roots) -> tuple[_Roots, set[UUID]]:
     """Insert the roots that there is room for: all of them, with refusals, and who was inserted.
 
     The counters are moved last, so that nobody waits for us; whoever took the room in between
@@ -179,11 +179,11 @@ def _insert_within_quotas(roots: _Roots, *, now: datetime) -> tuple[_Roots, set[
         quotas = quotas_read({each.project_id for each in roots}, waiting=True, live=True)
         limited = quotas.projects
         if not limited:
-            return roots, _insert(_accepted(roots), limited, now=now)
+            return roots, _insert(_accepted(roots), limited)
         let_in = _let_in(roots, quotas)
         try:
             with transaction.atomic(), closing():
-                return let_in, _insert(_accepted(let_in), limited, now=now)
+                return let_in, _insert(_accepted(let_in), limited)
         except UsageFull:
             continue
     # So busy that the room was never free for as long as an insert takes.
@@ -192,7 +192,7 @@ def _insert_within_quotas(roots: _Roots, *, now: datetime) -> tuple[_Roots, set[
         root.refused(busy) if isinstance(root, _Root) and root.project_id in limited else root
         for root in roots
     ]
-    return rest, _insert(_accepted(rest), set(), now=now)
+    return rest, _insert(_accepted(rest), set())
 
 
 def _accepted(roots: _Roots) -> list[_Root]:
@@ -218,22 +218,22 @@ class _Freezer:
     """Merges the layers of defaults below each policy, as they are now: a chain keeps the policy
     that it began with. Equal policies of a project are merged once."""
 
-    def __init__(self, projects: Sequence[Project]):
-        by_id = {project.pk: project for project in projects}
-        scopes = retry_scopes(by_id) if by_id else {}
-        self._bounds: dict[int, MergedBounds] = {pk: scopes[pk].bounds for pk in by_id}
-        self._layers = {pk: policy_layers(project) for pk, project in by_id.items()}
+    def __init__(self, project_ids: Collection[int]):
+        self._scopes = retry_scopes(project_ids) if project_ids else {}
         self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
 
-    def freeze(self, project: Project, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
+    def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
         """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""
-        key = (project.pk, json.dumps(dump_set(asked), sort_keys=True))
+        key = (project_id, json.dumps(dump_set(asked), sort_keys=True))
         if key not in self._merged:
-            over = violations(asked, self._bounds[project.pk])
+            scope = self._scopes.get(project_id)
+            if scope is None:
+                raise InvalidInput({"project": ["was deleted"]})
+            over = violations(asked, scope.bounds)
             if over:
                 raise InvalidInput({f"retry_policy.{name}": texts for name, texts in over.items()})
-            policy = merge([*self._layers[project.pk], (Layer.SESSION, asked)]).policy
-            self._merged[key] = (policy, json.dumps(policy.model_dump(mode="json")))
+            policy = merge([*scope.defaults, (Layer.SESSION, asked)]).policy
+            self._merged[key] = (policy, policy.model_dump_json())
         return self._merged[key]
 
 
@@ -242,7 +242,7 @@ def _root(
 ) -> _Root | _Refused:
     digest = placed.submission.digest(placed.queue)
     try:
-        policy, text = freezer.freeze(placed.project, placed.submission.retry_policy)
+        policy, text = freezer.freeze(placed.project_id, placed.submission.retry_policy)
         if isinstance(policies, InvalidInput):
             raise policies
     except InvalidInput as error:
@@ -261,7 +261,7 @@ _INSERT = f"""
          retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
          lease_returns, report_seq, event_seq, scheduling_key)
     SELECT v.id, v.spec_id, v.project_id, v.queue_id, v.owner_id, v.name, v.job_set, v.creation_id,
-        v.session_type, v.priority, 'PENDING', 'waiting', '', %s, '', '', v.id, %s, true, 0,
+        v.session_type, v.priority, 'PENDING', 'waiting', '', now.at, '', '', v.id, now.at, true, 0,
         v.max_retries, v.retry_policy::jsonb, v.retry_policies::jsonb, '{{}}', '', '', 'none', '',
         '[]', 0, 0, 1, {_KEY}
     FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::int[], %s::text[],
@@ -270,10 +270,11 @@ _INSERT = f"""
         WITH ORDINALITY
         AS v(id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
              priority, max_retries, retry_policy, retry_policies, resources, pod_spec, pods,
-             position)
+             position),
+        (SELECT statement_timestamp()) AS now(at)
     ORDER BY v.project_id, v.creation_id, v.position
     ON CONFLICT (project_id, creation_id) DO NOTHING
-    RETURNING id
+    RETURNING id, created_at
 """  # noqa: S608  # the key is made of constants
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
@@ -301,7 +302,7 @@ def _columns(roots: Sequence[_Root]) -> list[str]:
     ]
 
 
-def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[UUID]:
+def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     """Insert those whose `creation_id` is new, with their specification and first event.
 
     Those of projects that are `limited` are counted, no further than the quotas go.
@@ -309,9 +310,12 @@ def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[
     if not roots:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [now, now, *_columns(roots)])
-        created = {row[0] for row in cursor.fetchall()}
+        cursor.execute(_INSERT, _columns(roots))
+        created = dict(cursor.fetchall())
     new = [root for root in roots if root.id in created]
+    if not new:
+        return set()
+    now = created[new[0].id]  # one statement made them all
     _insert_specs(new)
     facts = submitted_facts({})
     events_append([EventRow(root, 1, "session.submitted", facts) for root in new], now=now)
@@ -320,9 +324,8 @@ def _insert(roots: Sequence[_Root], limited: set[int], *, now: datetime) -> set[
         for root in new
         if root.project_id in limited
     )
-    if new:
-        wakeups.work_after_commit()
-    return created
+    wakeups.work_after_commit()
+    return set(created)
 
 
 _INSERT_SPECS = """
@@ -349,8 +352,6 @@ _SPEC_NUMBERS = (
 
 
 def _insert_specs(roots: Sequence[_Root]) -> None:
-    if not roots:
-        return
     specs = [root.placed.submission.spec for root in roots]
     with connection.cursor() as cursor:
         cursor.execute(

@@ -58,7 +58,7 @@ asked = SessionCreate.model_validate({
 })
 ids = []
 while len(ids) < count:
-    placed = [Placed(project, queue, owner, asked.submission()) for _ in range(500)]
+    placed = [Placed(queue, owner, asked.submission()) for _ in range(500)]
     ids += [made.session_id for made in sessions_submit(placed)]
 for start in range(0, count, 500):
     sessions_settle({id: End(Termination(exit_code=1)) for id in ids[start:start + 500]})

@@ -31,7 +31,7 @@ TIMES = 10
 def place(owner: User) -> Callable[..., Placed]:
     def make(at: Project, **fields: Any) -> Placed:
         asked = SessionCreate.model_validate({"command": ["true"], **fields})
-        return Placed(at, at.queues.get(), owner.pk, asked.submission())
+        return Placed(at.queues.get(), owner.pk, asked.submission())
 
     return make
 

@@ -119,7 +119,7 @@ class TestCreation:
         asked = submit(at, owner=owner)
         quotas(at, pending_sessions=500, sessions=10, memory="1Gi")
         submission = SessionCreate.model_validate({"command": ["true"]}).submission()
-        placed = Placed(at, asked.queue, owner.pk, submission)
+        placed = Placed(asked.queue, owner.pk, submission)
         counts = []
         for number in (1, 300):
             with CaptureQueriesContext(connection) as queries:

@@ -40,7 +40,7 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Unstarted:
 def failed(at: Project, owner: User, count: int) -> list[Session]:
     """Sessions whose retries are due, in bulk."""
     asked = SessionCreate(command=["true"], retry_policy=policy()).submission()
-    placed = Placed(at, Queue.objects.get(project=at, is_default=True), owner.pk, asked)
+    placed = Placed(Queue.objects.get(project=at, is_default=True), owner.pk, asked)
     for start in range(0, count, 1000):
         made = sessions_submit([placed] * min(1000, count - start))
         ids = [each.session_id for each in made if isinstance(each, Submitted)]

@@ -10,14 +10,14 @@ from sessions_app.api.filters import SessionConditions
 from sessions_app.api.requests import SessionCreate, SessionRetry
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.errors import DomainError
-from sessions_app.selectors import TipsPage, project_resolve, queue_resolve, tips_page
+from sessions_app.models import Queue
+from sessions_app.selectors import TipsPage, queue_resolve, tips_page
 from sessions_app.services.cancel import chains_cancel
 from sessions_app.services.dispatch import BATCH
 from sessions_app.services.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.submit import Placed, Submitted, sessions_submit
 
 MAX_SESSIONS = 1000
-Found = TypeVar("Found")
 Done = TypeVar("Done")
 Refusal = DomainError | ValidationError
 
@@ -46,33 +46,32 @@ def sessions_create(actor: Actor, body: Mapping[str, Any]) -> list[Submitted | R
 
 
 class _Placer:
-    """Reads items and finds where they go; each project and queue is looked up once."""
+    """Reads items and finds where they go; each queue is looked up once."""
 
     def __init__(self, actor: Actor):
         self._actor = actor
         self._owner = require_user(actor)
-        self._found: dict[Any, Any] = {}
+        self._queues: dict[tuple[str | None, str | None], Queue | DomainError] = {}
 
     def place(self, item: Mapping[str, Any]) -> Placed | Refusal:
         """The item as the service takes it, or why it cannot be."""
         try:
             asked = SessionCreate.model_validate(item)
-            project = self._once(project_resolve, self._actor, asked.project, Action.SESSION_CREATE)
-            queue = self._once(queue_resolve, project, asked.queue)
-            return Placed(project, queue, self._owner.pk, asked.submission())
+            queue = self._queue(asked.project, asked.queue)
+            return Placed(queue, self._owner.pk, asked.submission())
         except (DomainError, ValidationError) as error:
             return error
 
-    def _once(self, find: Callable[..., Found], *arguments: Any) -> Found:
-        key = (find, *arguments)
-        if key not in self._found:
+    def _queue(self, project: str | None, name: str | None) -> Queue:
+        key = project, name
+        if key not in self._queues:
             try:
-                self._found[key] = find(*arguments)
+                self._queues[key] = queue_resolve(self._actor, project, name, Action.SESSION_CREATE)
             except DomainError as error:
-                self._found[key] = error
-        if isinstance(self._found[key], DomainError):
-            raise self._found[key]
-        found: Found = self._found[key]
+                self._queues[key] = error
+        found = self._queues[key]
+        if isinstance(found, DomainError):
+            raise found
         return found
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
 from sessions_app.authorization import Action, Actor, require_user
-from sessions_app.selectors import project_resolve, queue_resolve, session_get
+from sessions_app.selectors import queue_resolve, session_get
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.manual_retry import session_retry
 from sessions_app.services.preempt import session_preempt
@@ -16,9 +16,8 @@ from sessions_app.services.submit import Placed, Submitted, session_submit
 def create(actor: Actor, body: Mapping[str, Any]) -> Submitted:
     """Submit a session; the same `creation_id` with the same body finds it again."""
     asked = SessionCreate.model_validate(body)
-    project = project_resolve(actor, asked.project, Action.SESSION_CREATE)
-    queue = queue_resolve(project, asked.queue)
-    return session_submit(Placed(project, queue, require_user(actor).pk, asked.submission()))
+    queue = queue_resolve(actor, asked.project, asked.queue, Action.SESSION_CREATE)
+    return session_submit(Placed(queue, require_user(actor).pk, asked.submission()))
 
 
 def cancel(actor: Actor, session_id: UUID) -> None:
