@@ -297,6 +297,17 @@ def lock_policy_name(name: str) -> None:
         )
 
 
+def lock_token(token_id: int) -> bool:
+    """Keep a token from being revoked until this transaction ends; whether it is there yet.
+
+    Who revokes all that was made with it sees what is being made, too.
+    """
+    with connection.cursor() as cursor:
+        # Writing its last use waits for nobody.
+        cursor.execute("SELECT FROM sessions_app_apitoken WHERE id = %s FOR KEY SHARE", [token_id])
+        return cursor.fetchone() is not None
+
+
 # Archiving a policy waits for FOR SHARE, removing it for FOR KEY SHARE, too.
 _POLICIES_NAMED = """
     SELECT w.project_id, p.name

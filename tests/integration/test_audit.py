@@ -144,7 +144,7 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "sessions_app_domain": {"id", "created_at"},
         "sessions_app_project": {"id", "created_at"},
         "sessions_app_membership": {"id"},
-        "sessions_app_apitoken": {"id", "created_at", "last_used_at"},
+        "sessions_app_apitoken": {"id", "created_at", "last_used_at", "budget"},
         "sessions_app_queue": {"id", "created_at"},
         "sessions_app_projectusage": {"id", "used"},
         "sessions_app_retrydefaults": {"id", "updated_at"},
