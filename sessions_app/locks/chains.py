@@ -58,7 +58,7 @@ SESSION_COLUMNS = f"""
         OR EXISTS (SELECT FROM sessions_app_projectusage u
             JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
         OR {NO_NEW_COUNTERS}
-"""  # noqa: S608  # as below
+"""  # noqa: S608  # constants
 _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     LockedSession._fields.index,
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
@@ -85,7 +85,7 @@ _LOCK_CHAINS = f"""
     FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
     ORDER BY s.id FOR NO KEY UPDATE OF s
-"""  # noqa: S608  # as above
+"""  # noqa: S608  # constants
 
 
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:

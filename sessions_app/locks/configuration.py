@@ -8,13 +8,20 @@ from django.db import connection
 
 from sessions_app.bulk import array, columns
 
+_NARROWED_TO = """
+    SELECT FROM sessions_app_project
+    WHERE id = (SELECT project_id FROM sessions_app_apitoken WHERE id = %s) FOR KEY SHARE
+"""
+
 
 def lock_token(token_id: int) -> bool:
     """Keep a token from being revoked until this transaction ends; whether it is there yet.
 
-    Who revokes all that was made with it sees what is being made, too.
+    Who revokes all that was made with it sees what is being made, too. Its project comes first, as
+    for whoever deletes that with its tokens.
     """
     with connection.cursor() as cursor:
+        cursor.execute(_NARROWED_TO, [token_id])
         # Writing its last use waits for nobody.
         cursor.execute("SELECT FROM sessions_app_apitoken WHERE id = %s FOR KEY SHARE", [token_id])
         return cursor.fetchone() is not None

@@ -12,6 +12,7 @@ from sessions_app.errors import NotPermitted
 from sessions_app.models import ApiToken, Project
 from sessions_app.models.tenants import Role
 from sessions_app.services import tokens as service
+from sessions_app.services.tenants import project_delete
 from sessions_app.services.tokens import token_find
 from tests import factories
 from tests.agent import Api
@@ -247,6 +248,19 @@ def test_nothing_is_made_with_a_token_while_it_is_revoked() -> None:
     assert not ApiToken.objects.exists()
     with pytest.raises(NotPermitted, match="was revoked"):
         factories.token(mia, made_with=first)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_made_with_a_token_whose_project_is_deleted() -> None:
+    work = factories.project("work", domain="acme")
+    mia = factories.user("mia")
+    narrowed = service.token_made(factories.token(mia, project=work))
+    with pytest.raises(NotPermitted, match="was revoked"):
+        waited(
+            lambda: factories.token(mia, project=work, made_with=narrowed),
+            while_open=lambda: project_delete(work, by="root"),
+        )
+    assert not ApiToken.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
