@@ -13,16 +13,16 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 from django.db import connection, transaction
 
 ENGINE = "reprise"
 """The author of what no person did."""
-REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND = "rest", "graphql", "admin", "web", "task", "command"
-SQL = "sql"
-"""The door of what told nothing of itself, such as psql; the actor is then the database's role."""
-DOORS = (REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL)
+Door = Literal["rest", "graphql", "admin", "web", "task", "command", "sql"]
+"""`sql` is that of what told nothing of itself, such as psql; the actor is the database's role."""
+DOORS: tuple[str, ...] = get_args(Door)
+REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL = DOORS
 
 _TABLES = (
     "sessions_app_(?:domain|project|projectusage|membership|apitoken|queue|retrydefaults"
