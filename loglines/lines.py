@@ -8,6 +8,7 @@ Modules log with the standard library; what belongs to a line beside its text is
 import json
 import logging
 import logging.config
+import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -41,6 +42,10 @@ FIELDS = (
 """Beside `timestamp`, `level`, `logger`, `event` and `exception`, which every line may have."""
 
 logger = logging.getLogger(__name__)
+
+# Its values may have several lines; behind the full stop the line ends, or the text does that an
+# error is quoted in.
+_ROW = re.compile(r"Failing row contains \(.*?\)\.(?=\n|\\n|['\"]|$)", re.DOTALL)
 
 
 def wanted_format(environ: Mapping[str, str]) -> str:
@@ -92,6 +97,7 @@ def formatter(named: str) -> logging.Formatter:
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         # Beside its text, where the text of an error that is told in a line may have several.
         structlog.processors.format_exc_info,
+        _without_rows,
         _line if for_people else _json,
     ]
     stamp = (
@@ -102,6 +108,14 @@ def formatter(named: str) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*before, stamp], processors=after, keep_exc_info=False
     )
+
+
+def _without_rows(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """PostgreSQL tells the row that breaks a constraint, whatever secrets are in it."""
+    for name in ("event", "exception"):
+        if "Failing row contains (" in (text := str(event.get(name, ""))):
+            event[name] = _ROW.sub("Failing row contains (...).", text)
+    return event
 
 
 def _json(_logger: WrappedLogger, _name: str, event: EventDict) -> str:

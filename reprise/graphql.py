@@ -3,8 +3,6 @@
 from typing import Annotated, Any, ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import User
-from django.contrib.auth.views import redirect_to_login
 from django.http import HttpResponseBase
 from django.shortcuts import render
 from django.utils.module_loading import import_string
@@ -17,13 +15,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from loglines.context import bind
-from sessions_app.api.authentication import TokenAuthentication
+from sessions_app.api.authentication import TokenAuthentication, login_first, wants_page
 from sessions_app.api.throttling import BrowserThrottle, TokenThrottle
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.models import ApiToken
-
-HTML = "text/html"
 
 
 class BrowserAuthentication(SessionAuthentication):
@@ -93,8 +89,8 @@ class GraphQLDoor(RestView):
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Django's hook: pages are for people who are logged in, and need no token."""
-        if request.method == "GET" and HTML in request.headers.get("Accept", ""):
-            return _page(request) or super().dispatch(request, *args, **kwargs)
+        if settings.REPRISE_GRAPHIQL and wants_page(request):
+            return login_first(request) or render(request, "graphiql.html")
         return super().dispatch(request, *args, **kwargs)
 
     def get(self, request: Request) -> Response:
@@ -116,12 +112,3 @@ class GraphQLDoor(RestView):
             call.operationName,
         )
         return Response(told, status=status)
-
-
-def _page(request: Any) -> HttpResponseBase | None:
-    """GraphiQL; None if there is none."""
-    if not settings.REPRISE_GRAPHIQL:
-        return None
-    if not isinstance(request.user, User):
-        return redirect_to_login(request.path)
-    return render(request, "graphiql.html")

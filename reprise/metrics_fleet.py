@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from django.db import connection
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from sessions_app.joined_rows import read_rows
 
 # One that no agent has called for yet has no age.
 _EXECUTORS = """
@@ -24,42 +25,37 @@ _STATES = ("active", "idle", "idle in transaction", "other")
 
 def fleet() -> Iterator[Metric]:
     """Two statements."""
-    with connection.cursor() as cursor:
-        cursor.execute(_EXECUTORS)
-        executors = cursor.fetchall()
-        cursor.execute(_CONNECTIONS)
-        found = cursor.fetchall()  # our own connection is one of them
-    connections = {state: count for state, count, _ in found}
-    age = GaugeMetricFamily(
-        "reprise_executor_heartbeat_age_seconds",
-        "Since the agent last called in",
-        labels=["executor"],
-    )
-    leases = GaugeMetricFamily(
-        "reprise_executor_leases", "Leases that it holds", labels=["executor"]
-    )
-    cordoned = GaugeMetricFamily(
-        "reprise_executor_cordoned", "Whether it gets no new leases", labels=["executor"]
-    )
-    troubled = GaugeMetricFamily(
-        "reprise_executor_in_trouble",
-        "Whether it can start nothing at present",
-        labels=["executor"],
-    )
-    for name, seconds, is_cordoned, in_trouble, held in executors:
+    yield from _executors()
+    yield from _connections()
+
+
+def _executors() -> Iterator[Metric]:
+    age = _of_executors("heartbeat_age_seconds", "Since the agent last called in")
+    leases = _of_executors("leases", "Leases that it holds")
+    cordoned = _of_executors("cordoned", "Whether it gets no new leases")
+    troubled = _of_executors("in_trouble", "Whether it can start nothing at present")
+    for name, seconds, is_cordoned, in_trouble, held in read_rows(_EXECUTORS, []):
         if seconds is not None:
             age.add_metric([name], seconds)
         leases.add_metric([name], held)
         cordoned.add_metric([name], float(is_cordoned))
         troubled.add_metric([name], float(in_trouble))
     yield from (age, leases, cordoned, troubled)
-    open_now = GaugeMetricFamily(
+
+
+def _of_executors(what: str, told: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"reprise_executor_{what}", told, labels=["executor"])
+
+
+def _connections() -> Iterator[Metric]:
+    found = read_rows(_CONNECTIONS, [])  # our own connection is one of them
+    counts = {state: count for state, count, _ in found}
+    connections = GaugeMetricFamily(
         "reprise_database_connections", "Connections to the database", labels=["state"]
     )
     for state in _STATES:
-        open_now.add_metric([state], connections.get(state, 0))
+        connections.add_metric([state], counts.get(state, 0))
     limit = GaugeMetricFamily(
-        "reprise_database_connections_max", "Connections that PostgreSQL takes"
+        "reprise_database_connections_max", "Connections that PostgreSQL takes", found[0][2]
     )
-    limit.add_metric([], found[0][2])
-    yield from (open_now, limit)
+    yield from (connections, limit)

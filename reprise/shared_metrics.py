@@ -48,13 +48,18 @@ def _remove(directory: Path, owner: int) -> None:
 
 def forget_dead(directory: Path) -> None:
     """Leave out what the dead of the family held when they died; what they counted stays."""
-    from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415  # see above
+    for file in directory.glob("gauge_live*.db"):
+        if not _alive(int(file.stem.rpartition("_")[2])):
+            # prometheus_client's `mark_process_dead` fails if another scrape was there first.
+            file.unlink(missing_ok=True)
 
-    for pid in {int(file.stem.rpartition("_")[2]) for file in directory.glob("gauge_live*.db")}:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            mark_process_dead(pid, str(directory))  # type: ignore[no-untyped-call]
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False  # or its number is that of somebody else's process by now
+    return True
 
 
 def counted() -> Any:

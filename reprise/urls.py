@@ -3,11 +3,10 @@
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
-from drf_spectacular.views import SpectacularSwaggerView
 
 from reprise import health, metrics
 from reprise.graphql import GraphQLDoor
-from sessions_app.api.schema_view import SchemaView
+from sessions_app.api.schema_view import DocsView, SchemaView
 
 admin.autodiscover()
 
@@ -15,7 +14,7 @@ urlpatterns = [
     path("api/v2/", include("sessions_app.api.urls")),
     path("api/v2/", include("scheduler.api.urls")),
     path("api/v2/schema/", SchemaView.as_view(), name="schema"),
-    path("api/v2/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/v2/docs/", DocsView.as_view(url_name="schema"), name="docs"),
     path("graphql/", GraphQLDoor.as_view(), name="graphql"),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(template_name="login.html"), name="login"),

@@ -13,16 +13,16 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 from django.db import connection, transaction
 
 ENGINE = "reprise"
 """The author of what no person did."""
-REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND = "rest", "graphql", "admin", "web", "task", "command"
-SQL = "sql"
-"""The door of what told nothing of itself, such as psql; the actor is then the database's role."""
-DOORS = (REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL)
+Door = Literal["rest", "graphql", "admin", "web", "task", "command", "sql"]
+"""`sql` is that of what told nothing of itself, such as psql; the actor is the database's role."""
+DOORS: tuple[str, ...] = get_args(Door)
+REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL = DOORS
 
 _TABLES = (
     "sessions_app_(?:domain|project|projectusage|membership|apitoken|queue|retrydefaults"
@@ -65,7 +65,7 @@ def current() -> AuditContext:
 @contextmanager
 def through(door: str, **via: str) -> Iterator[None]:
     """Let what is done within be told as come through a door."""
-    token = _current.set(AuditContext(door=door, via=via))
+    token = _current.set(AuditContext(door=door, via=_known(via)))
     try:
         yield
     finally:
@@ -73,10 +73,14 @@ def through(door: str, **via: str) -> Iterator[None]:
 
 
 def identify(**via: str) -> None:
-    """Say more of the door that is open, now that it is known, such as the token."""
+    """Say more of the door that is open, as far as it is known, such as the token."""
     known = _current.get()
     if known is not _SCRIPT:
-        _current.set(replace(known, via={**known.via, **via}))
+        _current.set(replace(known, via={**known.via, **_known(via)}))
+
+
+def _known(via: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in via.items() if text}
 
 
 @contextmanager

@@ -17,10 +17,9 @@ from sessions_app.services.webhook_outbox import (
     Claimed,
     Outcome,
     deliveries_claim,
-    log_read,
-    log_read_behind,
     outcomes_record,
 )
+from sessions_app.services.webhook_reader import log_read, log_read_behind
 from sessions_app.services.webhook_senders import sender_begin, sender_end, webhooks_due_in
 from sessions_app.webhook_rules import PING, Answer, Result, Verdict, judge
 from sessions_app.webhook_sender import TOTAL_SECONDS, Attempt, Message

@@ -62,3 +62,31 @@ def uncommitted(work: Callable[[], Any]) -> Iterator[None]:
 def locked(*session_ids: UUID) -> AbstractContextManager[None]:
     """While another connection's transaction holds the locks of these sessions."""
     return uncommitted(lambda: lock_sessions(session_ids))
+
+
+def closing(work: Callable[[], Any]) -> Any:
+    """For another thread: `work`, and then its connection is closed."""
+    try:
+        return work()
+    finally:
+        connection.close()
+
+
+def wait_for_a_lock() -> None:
+    """Until some other connection waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    for _ in range(int(PATIENCE * 100)):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_sleep(0.01) FROM ({waiting}) w(n) WHERE n = 0")
+            if cursor.fetchone() is None:
+                return
+    raise AssertionError("nobody waits")
+
+
+def waited(work: Callable[[], Any], *, while_open: Callable[[], Any]) -> Any:
+    """What `work` comes to, which has to wait for a transaction that has done `while_open`."""
+    with ThreadPoolExecutor(1) as thread:
+        with uncommitted(while_open):
+            future = thread.submit(closing, work)
+            wait_for_a_lock()
+        return future.result(PATIENCE)

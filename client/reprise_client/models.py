@@ -285,10 +285,9 @@ class JobSet(Answer):
 
 
 class Whoami(Answer):
-    """Whom the token stands for: a user or an executor."""
+    """Whom the token stands for, and what it is narrowed to."""
 
-    username: str | None = None
-    executor: str | None = None
+    username: str
     cluster_admin: bool = False
     project: str | None = None
     token_name: str | None = None

@@ -3,6 +3,8 @@
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponseRedirect
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.permissions import BasePermission
@@ -47,6 +49,22 @@ def actor_of(token: ApiToken) -> Actor:
         token_prefix=token.prefix,
         memberships=[Held(*each) for each in token.memberships or ()],
     )
+
+
+def wants_page(request: HttpRequest) -> bool:
+    """Whether this is a browser which opens an address, and no client of the API."""
+    return (
+        request.method in {"GET", "HEAD"}
+        and "text/html" in request.headers.get("Accept", "")
+        and "Authorization" not in request.headers
+    )
+
+
+def login_first(request: HttpRequest) -> HttpResponseRedirect | None:
+    """To the login page and back, for a browser in which nobody is logged in."""
+    if not wants_page(request) or request.user.is_authenticated:
+        return None
+    return redirect_to_login(request.get_full_path())
 
 
 class IsActor(BasePermission):

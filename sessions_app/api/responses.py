@@ -312,7 +312,7 @@ class Quotas(BaseModel):
 class WhoAmI(BaseModel):
     """The bearer of the token."""
 
-    username: str | None
+    username: str
     cluster_admin: bool
     project: str | None
     token_name: str

@@ -1,14 +1,16 @@
-"""The OpenAPI document as it is served."""
+"""The OpenAPI document as it is served, and the page that shows it."""
 
 from functools import cache
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from drf_spectacular.settings import spectacular_settings
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+
+from sessions_app.api.authentication import login_first
 
 
 class SchemaView(SpectacularAPIView):
@@ -24,6 +26,14 @@ class SchemaView(SpectacularAPIView):
             content_type=f"{renderer.media_type}; charset=utf-8",
             headers={"Content-Disposition": f'inline; filename="{name}"'},
         )
+
+
+class DocsView(SpectacularSwaggerView):
+    """drf-spectacular's, for people who are logged in and for tokens."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Django's hook."""
+        return login_first(request) or super().dispatch(request, *args, **kwargs)
 
 
 @cache

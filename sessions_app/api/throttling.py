@@ -24,7 +24,7 @@ class TokenThrottle(BaseThrottle):
         token: object = request.auth
         if isinstance(token, ApiToken):
             limit = int(settings.REPRISE["token_requests_per_minute"])
-            self._wait = call_permit(token.pk, limit)
+            self._wait = call_permit(token.budget_key, limit)
         return not self._wait
 
     def wait(self) -> float:

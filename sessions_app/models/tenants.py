@@ -111,6 +111,8 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     made_with = models.CharField(max_length=16, blank=True, default="", db_default="")
     """The prefix of the token that its maker came with; empty if it was no token."""
+    budget = models.BigIntegerField(null=True, editable=False)
+    """The id of the token with which it shares a limit of calls; null: it has its own."""
 
     memberships: list[list[Any]] | None = None
     """Its user's, as the fields of `Held`, where they were read along with it."""
@@ -127,6 +129,11 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
+    @property
+    def budget_key(self) -> int:
+        """Of the `RequestBudget` that its calls count against."""
+        return self.pk if self.budget is None else self.budget
+
 
 class RequestBudget(models.Model):
     """How many calls a token, or those who send none, may make: full again after a minute.
@@ -135,7 +142,7 @@ class RequestBudget(models.Model):
     """
 
     key = models.BigIntegerField(primary_key=True)
-    """A token's id, or below 0 for a group of addresses."""
+    """A token's `budget_key`, or below 0 for a group of addresses or a browser's user."""
     available = models.FloatField()
     granted = models.FloatField()
     """By the last statement, to the process that made it."""

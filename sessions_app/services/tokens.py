@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from sessions_app.audit_context import audited
-from sessions_app.errors import NotFound
+from sessions_app.errors import NotFound, NotPermitted
 from sessions_app.joined_rows import JoinedRows, Part
+from sessions_app.locks import lock_token
 from sessions_app.models import ApiToken, Domain, Project, RequestBudget
 
 logger = logging.getLogger(__name__)
@@ -36,16 +38,18 @@ def token_create(
     project: Project | None = None,
     read_only: bool = False,
     expires_at: datetime | None = None,
-    made_with: str = "",
+    made_with: ApiToken | None = None,
     by: str = "",
 ) -> str:
     """Make a token for a user or an executor; the secret, which is not kept.
 
-    `by` is the person who asked, for the audit log. `made_with` is the prefix of the
-    token that they came with.
+    `by` is the person who asked, for the audit log. `made_with` is the token that they came with;
+    raises `NotPermitted` if that was revoked meanwhile.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
-    with audited(by=by):
+    with transaction.atomic(), audited(by=by):
+        if made_with is not None and not lock_token(made_with.pk):
+            raise NotPermitted("the token that makes it was revoked")
         ApiToken.objects.create(
             name=name,
             prefix=secret[:PREFIX_LENGTH],
@@ -55,9 +59,17 @@ def token_create(
             project=project,
             read_only=read_only,
             expires_at=expires_at,
-            made_with=made_with,
+            made_with=made_with.prefix if made_with else "",
+            budget=_budget(made_with, user),
         )
     return secret
+
+
+def _budget(made_with: ApiToken | None, user: User | None) -> int | None:
+    """A limit is not multiplied by making tokens; what is made for somebody else is theirs."""
+    if made_with is None or user is None or made_with.user_id != user.pk:
+        return None
+    return made_with.budget_key
 
 
 def token_made(secret: str) -> ApiToken:
@@ -156,7 +168,10 @@ def executor_tokens_revoke(executor_name: str, *, by: str) -> None:
 
 
 def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
-    keys = [token.pk for token in tokens]
-    RequestBudget.objects.filter(pk__in=keys).delete()
     with audited(by=by, action="token.revoke"):
-        ApiToken.objects.filter(pk__in=keys).delete()
+        ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()
+    keys = {token.budget_key for token in tokens}
+    # Those that go on count with what was spent before.
+    left = ApiToken.objects.filter(Q(pk__in=keys) | Q(budget__in=keys))
+    spent_by_others = {token.budget_key for token in left.only("budget")}
+    RequestBudget.objects.filter(pk__in=keys - spent_by_others).delete()

@@ -14,7 +14,7 @@ from sessions_app.locks import database_now, lock_webhooks
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.webhooks import MAX_URL, DeliveryState, Position
 from sessions_app.services.records import record_delete, record_save
-from sessions_app.services.webhook_outbox import position_here, position_shared
+from sessions_app.services.webhook_reader import position_here, position_shared
 from sessions_app.wakeups import webhooks_after_commit
 from sessions_app.webhook_guard import Refused
 from sessions_app.webhook_rules import PING, known_types

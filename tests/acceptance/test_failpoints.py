@@ -337,7 +337,7 @@ def _sent_beside(lives: Lives, name: str) -> None:
     send = """
         from sessions_app.models import WebhookDelivery, WebhookSender
         from sessions_app.locks import database_now
-        from sessions_app.services.webhook_outbox import log_read, log_read_behind
+        from sessions_app.services.webhook_reader import log_read, log_read_behind
         from sessions_app.webhook_run import webhooks_run
         WebhookSender.objects.all().delete()
         WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=database_now())

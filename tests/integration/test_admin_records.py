@@ -316,6 +316,7 @@ def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     kind = "sessions_app_apitoken"
     page = client.post(url(kind, "add"), {"name": "ci", "user": user.pk})
     secret = shown_token(page)
+    assert "it has no end" in text_of(page)
     assert "no-store" in page["Cache-Control"]
     assert secret not in str(page.cookies) + str(client.cookies)
     found = token_find(secret)
@@ -326,6 +327,9 @@ def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     assert secret not in str(last("token").data)
     history = client.get(url(kind, "history", found.pk), follow=True)
     assert "token.create" in text_of(history)
+    times = {"expires_at_0": "2031-01-31", "expires_at_1": "12:00:00"}
+    ends = client.post(url(kind, "add"), {"name": "ci", "user": user.pk, **times})
+    assert "until 2031-01-31 12:00 UTC." in text_of(ends)
     client.post(url(kind, "delete", found.pk), {"post": "yes"})
     assert token_find(secret) is None
     assert last("token").action == "token.revoke"

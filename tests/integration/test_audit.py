@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from sessions_app.audit_context import SQL, TASK, audited, through
+from sessions_app.audit_context import SQL, TASK, _writes_configuration, audited, through
 from sessions_app.audit_selectors import Wanted, audit_entries
 from sessions_app.models import AuditEntry, Membership, Project, Queue, RetryPolicy, Session
 from sessions_app.models.tenants import Role
@@ -144,7 +144,7 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "sessions_app_domain": {"id", "created_at"},
         "sessions_app_project": {"id", "created_at"},
         "sessions_app_membership": {"id"},
-        "sessions_app_apitoken": {"id", "created_at", "last_used_at"},
+        "sessions_app_apitoken": {"id", "created_at", "last_used_at", "budget"},
         "sessions_app_queue": {"id", "created_at"},
         "sessions_app_projectusage": {"id", "used"},
         "sessions_app_retrydefaults": {"id", "updated_at"},
@@ -185,6 +185,14 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
     for table, names in found.items():
         assert (names - {""}) | untold[table] == columns[table], table
         assert not names & untold[table], table
+
+
+def test_who_asks_is_told_before_each_table_that_has_triggers() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'audit_%'")
+        tables = {table for (table,) in cursor.fetchall()} - {AuditEntry._meta.db_table}
+    assert len(tables) > 15
+    assert {each for each in tables if not _writes_configuration(f'UPDATE "{each}" SET')} == set()
 
 
 @pytest.mark.parametrize("verb", ["UPDATE %s SET actor = 'x'", "DELETE FROM %s", "TRUNCATE %s"])

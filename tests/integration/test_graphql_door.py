@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from graphql import get_introspection_query
 
-from sessions_app.models import Project
+from sessions_app.models import AuditEntry, Project
 from tests import factories
 from tests.graphs import ADDRESS, Graph
 
@@ -151,6 +151,10 @@ def test_a_browser_must_say_where_its_call_comes_from(ann: User) -> None:
     )
     assert response.json()["data"]["viewer"]["username"] == "ann"
     assert response.json()["data"]["viewer"]["tokenName"] == ""
+    made = {"query": 'mutation { createToken(input: {name: "ci"}) { token { prefix } } }'}
+    browser.post(ADDRESS, made, content_type="application/json", headers={"X-CSRFToken": token})
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.actor, entry.action, list(entry.via)) == ("ann", "token.create", ["request_id"])
 
 
 def test_the_schema_can_be_asked_for(graph: Graph, settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""GraphiQL at /graphql/: for people who are logged in, with nothing from elsewhere."""
+"""GraphiQL and the docs of REST: for people who are logged in, with nothing from elsewhere."""
 
 import hashlib
 import re
@@ -14,14 +14,22 @@ from tests.graphs import ADDRESS
 
 pytestmark = pytest.mark.django_db
 VENDORED = Path(configured.BASE_DIR) / "sessions_app/static/reprise/graphiql"
+DOCS = "/api/v2/docs/"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 
 
 def test_the_page_is_for_people_who_are_logged_in(settings: Any) -> None:
     browser = Client()
-    asked = browser.get(ADDRESS, headers=HTML)
-    assert (asked.status_code, asked["Location"]) == (302, "/login/?next=/graphql/")
+    for address in (ADDRESS, DOCS):
+        asked = browser.get(address, headers=HTML)
+        assert (asked.status_code, asked["Location"]) == (302, f"/login/?next={address}")
+        # A client of the API is told what it lacks, also one that would take a page.
+        for client in ({}, {**HTML, "Authorization": "Bearer rpr_wrong"}):
+            told = browser.get(address, headers=client)
+            assert told.status_code == 401
+            assert told["Content-Type"] == "application/problem+json"
     browser.force_login(factories.user())
+    assert b"swagger-ui" in browser.get(DOCS, headers=HTML).content
     page = browser.get(ADDRESS, headers=HTML)
     assert page.status_code == 200
     sources = re.findall(r'(?:src|href)="([^"]+)"', page.content.decode())

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from celery import signals
+from django.db import IntegrityError, transaction
 from reprise_client import Client as SdkClient
 
 from executor.run_lines import RunLines
 from loglines.context import binding, bound, clear
 from loglines.lines import FIELDS, configuration, formatter, wanted_format
 from reprise.task_log import DUE, ORIGIN
-from sessions_app.models import Project, SessionEvent
+from sessions_app.models import Project, Queue, SessionEvent
 from sessions_app.wakeups import SWEEP, Publisher
 from tests import factories
 from tests.agent import Api
@@ -135,6 +136,22 @@ def test_no_secret_is_written(at: Project, lines: Lines) -> None:
     for secret in (SECRET, str(door.token), made):
         assert [each for each in lines.text if secret in each] == []
     assert all(json.loads(each).keys() <= ALWAYS | {*FIELDS, "exception"} for each in lines.text)
+
+
+@pytest.mark.django_db
+def test_an_error_of_the_database_tells_no_row(at: Project, lines: Lines) -> None:
+    secret = f"{SECRET})\nthe second line"
+    with pytest.raises(IntegrityError, match=SECRET) as caught, transaction.atomic():
+        Queue.objects.filter(project=at).update(cordon_reason=secret, cordoned=None)
+    here = logging.getLogger("here")
+    here.error("it failed", exc_info=caught.value)
+    here.error("the task raised %r", caught.value)
+    said = lines.of("here")
+    assert len(said) == 2
+    assert SECRET not in str(said)
+    assert "second line" not in str(said)
+    assert str(said).count("Failing row contains (...).") >= 2
+    assert said[0]["exception"].rstrip().endswith("(...).")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 
 from sessions_app.api.requests import SessionCreate
 from sessions_app.errors import Conflict, QuotaExceeded
@@ -20,7 +20,7 @@ from sessions_app.services.submit import Placed, sessions_submit
 from tests.agent import Agent, agent
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import check_all
-from tests.racing import PATIENCE, race, uncommitted
+from tests.racing import PATIENCE, closing, race, uncommitted, wait_for_a_lock, waited
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,34 +38,6 @@ def place(owner: User) -> Callable[..., Placed]:
 
 def used(name: str) -> int:
     return int(ProjectUsage.objects.get(name=name).used)
-
-
-def closing(work: Callable[[], Any]) -> Any:
-    """For another thread: `work`, and then its connection is closed."""
-    try:
-        return work()
-    finally:
-        connection.close()
-
-
-def wait_for_a_lock() -> None:
-    """Until some other connection waits for a lock."""
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    for _ in range(int(PATIENCE * 100)):
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT pg_sleep(0.01) FROM ({waiting}) w(n) WHERE n = 0")
-            if cursor.fetchone() is None:
-                return
-    raise AssertionError("nobody waits")
-
-
-def waited(work: Callable[[], Any], *, while_open: Callable[[], Any]) -> Any:
-    """What `work` comes to, which has to wait for a transaction that has done `while_open`."""
-    with ThreadPoolExecutor(1) as thread:
-        with uncommitted(while_open):
-            future = thread.submit(closing, work)
-            wait_for_a_lock()
-        return future.result(PATIENCE)
 
 
 def test_two_at_the_last_place(at: Project, place: Callable[..., Placed]) -> None:

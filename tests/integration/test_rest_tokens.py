@@ -8,14 +8,16 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
+from sessions_app.errors import NotPermitted
 from sessions_app.models import ApiToken, Project
 from sessions_app.models.tenants import Role
 from sessions_app.services import tokens as service
+from sessions_app.services.tenants import project_delete
 from sessions_app.services.tokens import token_find
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
-from tests.racing import race, uncommitted
+from tests.racing import race, uncommitted, waited
 
 pytestmark = pytest.mark.django_db
 
@@ -232,6 +234,33 @@ def test_a_use_that_cannot_be_written_fails_nothing(mia: User) -> None:
         assert User.objects.count() == 1, "the transaction goes on"
         transaction.set_rollback(True)
     assert ApiToken.objects.get().last_used_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_made_with_a_token_while_it_is_revoked() -> None:
+    mia = factories.user("mia")
+    first = service.token_made(factories.token(mia))
+    gone = waited(
+        lambda: service.token_revoke_made_with(prefix=first.prefix, by="mia"),
+        while_open=lambda: factories.token(mia, made_with=first),
+    )
+    assert len(gone) == 2
+    assert not ApiToken.objects.exists()
+    with pytest.raises(NotPermitted, match="was revoked"):
+        factories.token(mia, made_with=first)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_made_with_a_token_whose_project_is_deleted() -> None:
+    work = factories.project("work", domain="acme")
+    mia = factories.user("mia")
+    narrowed = service.token_made(factories.token(mia, project=work))
+    with pytest.raises(NotPermitted, match="was revoked"):
+        waited(
+            lambda: factories.token(mia, project=work, made_with=narrowed),
+            while_open=lambda: project_delete(work, by="root"),
+        )
+    assert not ApiToken.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)

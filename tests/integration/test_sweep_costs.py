@@ -9,7 +9,7 @@ from django.db import connection
 
 from retry.decide import Mode
 from retry.evidence import Termination
-from sessions_app import locks
+from sessions_app.locks import claims
 from sessions_app.models import Project, RetryDecision, RetrySettings, Session
 from sessions_app.services.dispatch import held_resume
 from sessions_app.services.settle import End, sessions_settle
@@ -56,7 +56,7 @@ def steps(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def test_retries_that_stay_held_are_not_read() -> None:
     held(project(), MANY)
-    assert most_rows(locks._CLAIM_RESUMABLE, {"limit": 200}) < MANY / 2
+    assert most_rows(claims._CLAIM_RESUMABLE, {"limit": 200}) < MANY / 2
     assert held_resume() == 0
 
 

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.models import RequestBudget
+from sessions_app.models import ApiToken, RequestBudget
 from sessions_app.services import throttle
 from sessions_app.services.throttle import call_permit
+from sessions_app.services.tokens import token_revoke
 from tests import factories
 from tests.agent import Agent, Api
 from tests.racing import race
@@ -65,6 +66,36 @@ def test_each_token_has_a_limit_of_its_own(limits: Any) -> None:
     first, second = Api(factories.token(user)), Api(factories.token(user))
     assert statuses(first, 2) == [200, 429]
     assert statuses(second, 2) == [200, 429]
+
+
+def test_a_limit_is_not_multiplied_by_making_tokens(limits: Any) -> None:
+    limits(token=0)
+    root = factories.user("root", superuser=True)
+    ann = factories.user("ann")
+    mother = Api(factories.token(root))
+
+    def made(maker: Api, **fields: Any) -> Api:
+        return Api(maker.post("tokens/", {"name": "more", **fields}).json()["token"])
+
+    child = made(mother)
+    family = [mother, child, made(child)]
+    elsewhere = made(child, user="ann")
+    limits(token=3)
+    for each in family:
+        throttle._kept.clear()  # each call comes to another process
+        assert statuses(each, 1) == [200]
+    for each in family:
+        throttle._kept.clear()
+        assert statuses(each, 1) == [429]
+    assert statuses(elsewhere, 4) == [200, 200, 200, 429], "it is of somebody else"
+    # What is spent stays so when those go that spent it, and is forgotten with the last one.
+    family_tokens = list(ApiToken.objects.filter(user=root).order_by("pk"))
+    for token in family_tokens[:-1]:
+        token_revoke(prefix=token.prefix, by="root")
+    throttle._kept.clear()
+    assert statuses(family[-1], 1) == [429]
+    token_revoke(prefix=family_tokens[-1].prefix, by="root")
+    assert RequestBudget.objects.get().pk == ApiToken.objects.get(user=ann).pk
 
 
 def test_a_refused_call_does_nothing(limits: Any) -> None:

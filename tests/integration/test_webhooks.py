@@ -26,6 +26,7 @@ from sessions_app.models import (
 from sessions_app.models.webhooks import DeliveryState
 from sessions_app.services import webhook_outbox as outbox
 from sessions_app.services import webhooks
+from sessions_app.services.webhook_reader import log_read, log_read_behind
 from sessions_app.tasks import deliver_webhooks, sweep_webhooks
 from sessions_app.webhook_guard import Guard
 from sessions_app.webhook_rules import Answer, Result, Verdict
@@ -141,7 +142,7 @@ def test_an_event_that_becomes_visible_late_is_told(at: Project, receiver: Recei
     other.start()
     assert written.wait(60)
     factories.submit(at, owner=owner)
-    assert outbox.log_read().passed == outbox.log_read_behind() == 0
+    assert log_read().passed == log_read_behind() == 0
     committed.set()
     other.join()
     assert deliver_webhooks() == 2
@@ -150,10 +151,10 @@ def test_an_event_that_becomes_visible_late_is_told(at: Project, receiver: Recei
 def test_a_slice_may_end_anywhere(at: Project, receiver: Receiver) -> None:
     hook = webhook(at, receiver)
     sessions(at, 2)
-    while outbox.log_read(3).more or outbox.log_read_behind(3):
+    while log_read(3).more or log_read_behind(3):
         pass
     sessions(at, 2)
-    while outbox.log_read(3).more or outbox.log_read_behind(3):
+    while log_read(3).more or log_read_behind(3):
         pass
     hook.refresh_from_db()
     assert hook.position is None
@@ -166,17 +167,17 @@ def test_what_precedes_an_event_in_its_session_is_not_told_after_it(
     at: Project, receiver: Receiver
 ) -> None:
     webhook(at, receiver)
-    outbox.log_read()
+    log_read()
     sessions(at)
     events = SessionEvent.objects.order_by("seq")
     low, high = (events[n].xid for n in (1, 2))
     with connection.cursor() as cursor:  # as if the younger transaction had it first
         cursor.execute("UPDATE sessions_app_sessionevent SET xid = %s::xid8 WHERE seq = 2", [high])
         cursor.execute("UPDATE sessions_app_sessionevent SET xid = %s::xid8 WHERE seq = 3", [low])
-    while outbox.log_read(1).more or outbox.log_read_behind(2):
+    while log_read(1).more or log_read_behind(2):
         pass
-    assert outbox.log_read(2).passed == 0
-    while outbox.log_read(2).more:
+    assert log_read(2).passed == 0
+    while log_read(2).more:
         pass
     told = WebhookDelivery.objects.order_by("id").values_list("event_id", flat=True)
     assert list(told) == [event.pk for event in events]
@@ -187,8 +188,8 @@ def test_who_dies_between_sending_and_writing_it_down_sends_again(
 ) -> None:
     webhook(at, receiver, "session.submitted")
     sessions(at)
-    outbox.log_read()
-    outbox.log_read_behind()
+    log_read()
+    log_read_behind()
     (lost,) = outbox.deliveries_claim(10)
     assert outbox.deliveries_claim(10) == []
     assert deliver_webhooks() == 0
@@ -403,13 +404,13 @@ def test_a_batch_is_a_fixed_number_of_statements(at: Project, receiver: Receiver
     for many in (1, 6):
         webhook(at, receiver)
         sessions(at, many)
-        outbox.log_read()
-        outbox.log_read_behind()
+        log_read()
+        log_read_behind()
         sessions(at, many)
         with CaptureQueriesContext(
             connection,
         ) as made:
-            outbox.log_read()
+            log_read()
             outbox.deliveries_claim(100)
         counts.append(len(made))
     assert counts[0] == counts[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from reprise_client.cli.filters import age_option, moment
 from reprise_client.cli.output import Format, OutputOption, emit, grid, local_now, plain
+from reprise_client.cli.spec import with_options
 from reprise_client.cli.state import client_of
 from reprise_client.cli.words import when
 
@@ -24,49 +26,54 @@ LONGEST = 60
 """Letters of a value that a table shows."""
 
 
-def audit(
-    ctx: typer.Context,
-    *,
-    actor: Annotated[str | None, typer.Option(help="Who did it, such as ann or reprise.")] = None,
-    action: Annotated[str | None, typer.Option(help="Such as queue.change.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """Which are meant; None means that nothing was said."""
+
+    actor: Annotated[str | None, typer.Option(help="Who did it, such as ann or reprise.")] = None
+    action: Annotated[str | None, typer.Option(help="Such as queue.change.")] = None
     object_type: Annotated[
         str | None, typer.Option("--type", help="Of what, such as queue or retry_policy.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of which one; with --type.")
-    ] = None,
-    project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None,
-    domain: Annotated[str | None, typer.Option(help="With its projects.")] = None,
+    ] = None
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of which one; with --type.")] = (
+        None
+    )
+    project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
+    domain: Annotated[str | None, typer.Option(help="With its projects.")] = None
     door: Annotated[
         str | None, typer.Option(help="rest, graphql, admin, web, task, command or sql.")
-    ] = None,
+    ] = None
     automatic: Annotated[
         bool | None,
         typer.Option("--automatic/--people", help="What the engine did, or what people did."),
-    ] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID")] = None,
-    chain: Annotated[str | None, typer.Option(metavar="ID", help="Of its first session.")] = None,
-    since: Annotated[str | None, age_option("Done so long ago at most: 30m, 2h, 7d.")] = None,
-    until: Annotated[str | None, age_option("Done so long ago at least.")] = None,
+    ] = None
+    session: Annotated[str | None, typer.Option(metavar="ID")] = None
+    chain: Annotated[str | None, typer.Option(metavar="ID", help="Of its first session.")] = None
+    since: Annotated[str | None, age_option("Done so long ago at most: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, age_option("Done so long ago at least.")] = None
+
+    def filters(self) -> dict[str, Any]:
+        """Those of the API."""
+        said = asdict(self)
+        return {
+            "object_id": said.pop("name"),
+            "created_after": moment("--since", said.pop("since")),
+            "created_before": moment("--until", said.pop("until")),
+            **said,
+        }
+
+
+@with_options(Entries)
+def audit(
+    wanted: Entries,
+    ctx: typer.Context,
+    *,
     limit: Annotated[int, typer.Option(min=1, help="Show so many.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show who changed and who dispatched what, newest first."""
-    filters = {
-        "actor": actor,
-        "action": action,
-        "object_type": object_type,
-        "object_id": name,
-        "project": project,
-        "domain": domain,
-        "door": door,
-        "automatic": None if automatic is None else str(automatic).lower(),
-        "session": session,
-        "chain": chain,
-        "created_after": moment("--since", since),
-        "created_before": moment("--until", until),
-    }
-    found = list(islice(client_of(ctx).audit(page_size=min(limit, 500), **filters), limit))
+    entries = client_of(ctx).audit(page_size=min(limit, 500), **wanted.filters())
+    found = list(islice(entries, limit))
     emit(
         output,
         [plain(entry) for entry in found],

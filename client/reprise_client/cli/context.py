@@ -89,13 +89,12 @@ def _host(url: str) -> str:
 
 
 def _who(me: Whoami) -> str:
-    who = me.username or (f"executor {me.executor}" if me.executor else "nobody")
     rights = [
         text
         for text, holds in (("cluster admin", me.cluster_admin), ("read only", me.read_only))
         if holds
     ]
-    return f"{who} ({', '.join(rights)})" if rights else who
+    return f"{me.username} ({', '.join(rights)})" if rights else me.username
 
 
 @app.callback(invoke_without_command=True)

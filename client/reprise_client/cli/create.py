@@ -73,7 +73,8 @@ def token(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="May only look.")] = False,
     days: Annotated[
-        int | None, typer.Option("--days", min=1, max=3650, help="How long; else for ever.")
+        int | None,
+        typer.Option("--days", min=1, max=3650, help="How long; else as the one that makes it."),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="USER", help="Whose; for cluster admins.")

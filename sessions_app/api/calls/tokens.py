@@ -57,7 +57,7 @@ def create(actor: Actor, present: ApiToken | None, body: Mapping[str, Any]) -> t
         project=_project(actor, asked.project),
         read_only=asked.read_only,
         expires_at=_end(asked, present.expires_at if present else None),
-        made_with=present.prefix if present else "",
+        made_with=present,
         by=actor.name,
     )
     return token_made(secret), secret

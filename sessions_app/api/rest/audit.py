@@ -1,7 +1,7 @@
 """The audit log over REST."""
 
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -15,13 +15,11 @@ from sessions_app.api import audit_responses as shapes
 from sessions_app.api.filters import PageQuery, Text, Time, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.views import RestView
-from sessions_app.audit_context import ENGINE
+from sessions_app.audit_context import ENGINE, Door
 from sessions_app.audit_selectors import Place, Wanted, audit_page, place_parsed
 from sessions_app.authorization import Action
 from sessions_app.errors import InvalidInput
 from sessions_app.models import AuditEntry
-
-Door = Literal["rest", "graphql", "admin", "web", "task", "command", "sql"]
 
 
 class AuditFilter(PageQuery):

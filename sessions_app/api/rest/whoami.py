@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from sessions_app.api import responses
 from sessions_app.api.views import RestView
-from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.models import ApiToken
 
 
@@ -29,7 +29,7 @@ class WhoAmIView(RestView):
 def whoami_json(actor: Actor, token: ApiToken | None) -> dict[str, Any]:
     """Who asks; None stands for a browser's session, which nothing narrows."""
     return {
-        "username": actor.user.username if actor.user else None,
+        "username": require_user(actor).username,
         "cluster_admin": actor.is_cluster_admin,
         "project": token.project.address if token and token.project else None,
         "token_name": token.name if token else "",

@@ -13,7 +13,7 @@ REPRISE = str(Path(sys.executable).with_name("reprise"))
 
 @pytest.fixture(autouse=True)
 def policies(server: FakeServer) -> None:
-    server.on("GET /whoami/", {"project": "research/vision"})
+    server.on("GET /whoami/", {"username": "ada", "project": "research/vision"})
     in_domain = answers.policy("mpi", metadata={"domain": "research"})
     server.on("GET /retry-policies/", answers.page(answers.policy(), in_domain))
     server.on("GET /queues/", answers.page(answers.queue()))

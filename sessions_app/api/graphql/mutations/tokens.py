@@ -14,7 +14,10 @@ from sessions_app.api.graphql.tenant_queries import Token, tokens_told
 
 
 class CreateToken(Change):
-    """Make a token that gives no more than the one it is made with."""
+    """Make a token that gives no more than the one it is made with.
+
+    One that is made in a browser's session has no end but `expiresAt`.
+    """
 
     class Meta:
         body = TokenCreate

@@ -1,0 +1,74 @@
+"""Every row lock and advisory lock on the records, by name.
+
+Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
+usage. The outbox of webhooks has a lock of its own, under which none of these is taken.
+Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
+time; only the lease round, which takes waiting sessions, locks a session without its root, and
+skips what it cannot have.
+"""
+
+from sessions_app.locks.advisory import (
+    AdvisoryLock,
+    database_now,
+    lock_policy_name,
+    lock_slots,
+    lock_webhooks,
+)
+from sessions_app.locks.chains import (
+    SESSION_COLUMNS,
+    LockedChain,
+    LockedSession,
+    lock_chains,
+    lock_sessions,
+    lock_sessions_of,
+    locked_session,
+)
+from sessions_app.locks.claims import (
+    DueRetry,
+    claim_archived,
+    claim_due,
+    claim_ended,
+    claim_resumable,
+)
+from sessions_app.locks.configuration import (
+    QueueNames,
+    lock_token,
+    policies_named,
+    queues_for_submit,
+)
+from sessions_app.locks.usage import (
+    Counter,
+    Usage,
+    usage_lock_scope,
+    usage_read,
+    usage_stop,
+)
+
+__all__ = [
+    "SESSION_COLUMNS",
+    "AdvisoryLock",
+    "Counter",
+    "DueRetry",
+    "LockedChain",
+    "LockedSession",
+    "QueueNames",
+    "Usage",
+    "claim_archived",
+    "claim_due",
+    "claim_ended",
+    "claim_resumable",
+    "database_now",
+    "lock_chains",
+    "lock_policy_name",
+    "lock_sessions",
+    "lock_sessions_of",
+    "lock_slots",
+    "lock_token",
+    "lock_webhooks",
+    "locked_session",
+    "policies_named",
+    "queues_for_submit",
+    "usage_lock_scope",
+    "usage_read",
+    "usage_stop",
+]

@@ -1,0 +1,139 @@
+"""Sessions, each behind the root of its chain."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.bulk import array
+from sessions_app.locks.usage import NO_NEW_COUNTERS
+from sessions_app.states import Status
+
+
+class LockedSession(NamedTuple):
+    """What the services need to know of a session that they hold. JSON columns come as text."""
+
+    id: UUID
+    root_id: UUID
+    parent_id: UUID | None
+    project_id: int
+    queue_id: int
+    job_set: str
+    session_type: str
+    status: Status
+    retry_count: int
+    tip: bool
+    retry_policy: str
+    retry_policies: tuple[str, ...]
+    retry_counters: dict[str, int]
+    retry_state: str
+    root_submitted_at: datetime
+    cancel_requested_at: datetime | None
+    fencing_token: int | None
+    report_seq: int
+    event_seq: int
+    accepted_at: datetime | None
+    node: str
+    executor: str
+    lease_returns: int
+    avoid_executors: list[str]
+    terminating_at: datetime | None
+    preempt_requested_at: datetime | None
+    start_failure: str | None
+    limited: bool
+    """Whether counters of quotas follow it. If not, none will until this transaction ends."""
+
+
+SESSION_COLUMNS = f"""
+    s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
+    s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
+    s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
+    s.accepted_at, s.node, s.executor, s.lease_returns,
+    s.avoid_executors, s.terminating_at, s.preempt_requested_at, s.start_failure::text,
+    EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
+        OR EXISTS (SELECT FROM sessions_app_projectusage u
+            JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
+        OR {NO_NEW_COUNTERS}
+"""  # noqa: S608  # constants
+_STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
+    LockedSession._fields.index,
+    ("status", "retry_policies", "retry_counters", "avoid_executors"),
+)
+
+# Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
+# planning its statements anew for each batch, which for one session takes PostgreSQL as long as
+# all the rest.
+KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
+_LOCK_ROOTS = f"""
+    SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
+    WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
+    ORDER BY r.id FOR NO KEY UPDATE
+"""  # noqa: S608  # constants
+# The second statement sees what the holders of the root locks committed before.
+_LOCK_SESSIONS = f"""
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
+    ORDER BY s.id FOR NO KEY UPDATE OF s
+"""  # noqa: S608  # constants
+_LOCK_CHAINS = f"""
+    SELECT {SESSION_COLUMNS}
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
+    ORDER BY s.id FOR NO KEY UPDATE OF s
+"""  # noqa: S608  # constants
+
+
+def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
+    """Lock the roots of these sessions, then the sessions; those that exist, ordered by id.
+
+    With `skip_locked`, sessions whose chain another transaction holds are left out.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
+        roots = [row[0] for row in cursor.fetchall()]
+    return lock_sessions_of(roots, ids) if roots else []
+
+
+def lock_sessions_of(roots: Iterable[UUID], ids: Iterable[UUID]) -> list[LockedSession]:
+    """Lock sessions of chains whose roots the caller has locked; those that exist, by id."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
+        return [locked_session(row) for row in cursor.fetchall()]
+
+
+class LockedChain(NamedTuple):
+    """The first and the newest attempt of a chain; of a chain of one they are the same."""
+
+    root: LockedSession
+    tip: LockedSession
+
+
+def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
+    """Lock the roots and the newest attempts of chains, by root id; those that exist."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ROOTS, [array(root_ids)])
+        cursor.execute(_LOCK_CHAINS, [array(root_ids)])
+        rows = [locked_session(row) for row in cursor.fetchall()]
+    tips = {row.root_id: row for row in rows if row.tip}
+    return {row.id: LockedChain(row, tips[row.id]) for row in rows if row.id == row.root_id}
+
+
+def locked_session(row: Sequence[Any]) -> LockedSession:
+    """A row of `SESSION_COLUMNS`."""
+    values = list(row)
+    values[_STATUS] = Status(values[_STATUS])
+    # Django's cursors leave JSON to the ORM's fields.
+    values[_POLICIES] = _names(values[_POLICIES])
+    values[_COUNTERS] = json.loads(values[_COUNTERS])
+    values[_AVOIDED] = json.loads(values[_AVOIDED])
+    return LockedSession._make(values)
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))

@@ -1,0 +1,111 @@
+"""Chains that are due for something: whoever comes first has them, others pass them over."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.bulk import array
+from sessions_app.locks.chains import KEEP_PLANS
+
+_CLAIM_DUE = f"""
+    SELECT d.session_id, s.root_id, statement_timestamp(), {KEEP_PLANS}
+    FROM sessions_app_retrydecision d
+    JOIN sessions_app_session s ON s.id = d.session_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
+    ORDER BY d.due_at, d.session_id LIMIT %s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""  # noqa: S608  # constants
+# Looks at the projects that have held retries, not at the retries: those of a project that is
+# switched off for a month cost nothing. Each step of the recursion is one probe of an index.
+_CLAIM_RESUMABLE = """
+    WITH RECURSIVE holding(project_id) AS (
+        (SELECT project_id FROM sessions_app_session WHERE retry_state = 'held'
+            ORDER BY project_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT project_id FROM sessions_app_session
+            WHERE retry_state = 'held' AND project_id > h.project_id ORDER BY project_id LIMIT 1)
+        FROM holding h WHERE h.project_id IS NOT NULL
+    )
+    SELECT s.id FROM holding h JOIN sessions_app_project p ON p.id = h.project_id
+    JOIN LATERAL (
+        SELECT id, root_id FROM sessions_app_session
+        WHERE retry_state = 'held' AND project_id = p.id ORDER BY id LIMIT %(limit)s
+    ) s ON true
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE NOT EXISTS (
+        SELECT FROM sessions_app_retrysettings w WHERE w.mode <> 'on' AND (
+            w.domain_id IS NULL AND w.project_id IS NULL
+            OR w.domain_id = p.domain_id OR w.project_id = p.id))
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+class DueRetry(NamedTuple):
+    """A failed session whose root is locked, and the time by which its retry was due."""
+
+    session_id: UUID
+    root_id: UUID
+    now: datetime
+
+
+def claim_due(limit: int) -> list[DueRetry]:
+    """Lock the roots of up to `limit` retries that are due; what has been so for longest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_DUE, [limit])
+        return [DueRetry._make(row[:3]) for row in cursor.fetchall()]
+
+
+def claim_resumable(limit: int) -> list[UUID]:
+    """Lock the roots of up to `limit` held retries whose switches are all on."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_RESUMABLE, {"limit": limit})
+        return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_ROOTS = """
+    SELECT r.id FROM sessions_app_session r
+    WHERE r.id = ANY(%s::uuid[]) AND r.parent_id IS NULL ORDER BY r.id FOR UPDATE SKIP LOCKED
+"""
+# Sees what the holders of the root locks committed before.
+_STILL_ENDED = """
+    SELECT root_id FROM sessions_app_session
+    WHERE root_id = ANY(%s::uuid[]) AND finished_at < %s
+        AND tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
+"""
+
+
+def claim_ended(roots: Sequence[UUID], before: datetime) -> list[UUID]:
+    """Lock the roots of chains that are to go; those that ended before a time and still are so."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_ROOTS, [array(roots)])
+        cursor.execute(_STILL_ENDED, [array(row[0] for row in cursor.fetchall()), before])
+        return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_ARCHIVED = """
+    SELECT data->'archive'->>'chain' FROM sessions_app_sessionevent
+    WHERE type = 'session.archived' AND attempt = 0 AND time < %s AND id <= %s
+    ORDER BY time LIMIT %s FOR UPDATE SKIP LOCKED
+"""
+
+
+def claim_archived(before: datetime, up_to: int, limit: int) -> list[UUID]:
+    """Lock the first chains that were archived before a time and by an event of at most that id.
+
+    Their sessions: up to `limit`, unless one chain alone has more.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_ARCHIVED, [before, up_to, limit])
+        sessions: list[UUID] = []
+        for (chain,) in cursor.fetchall():
+            ids = [UUID(each) for each in json.loads(chain)]
+            if sessions and len(sessions) + len(ids) > limit:
+                break
+            sessions += ids
+        return sessions
