@@ -14,7 +14,7 @@ from retry.matching import CompiledCategory
 from retry.merge import Layer, MergedBounds, merge_bounds
 from retry.pacing import Pace
 from retry.policy import Bounds, InlinePolicy
-from sessions_app.models import Domain, Project, RetrySettings, Session
+from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
 from sessions_app.retry_rules import CATEGORIES, compiled_categories
 
 DEFAULT_GLOBAL_MAX_RETRIES = 150
@@ -62,9 +62,9 @@ def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
         return {project_id: scope_of(text) for project_id, text in cursor.fetchall()}
 
 
-def scopes_of(sessions: Collection[Session]) -> dict[int, RetryScope]:
-    """The scope of each session's project by its id; read where none came with a session."""
-    known = {each.project_id: each.scope_text for each in sessions}
+def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
+    """The scope of each record's project by its id; read where none came with a record."""
+    known = {each.project_id: each.scope_text for each in records}
     scopes = {project_id: scope_of(text) for project_id, text in known.items() if text}
     unknown = known.keys() - scopes.keys()
     return scopes | retry_scopes(unknown) if unknown else scopes

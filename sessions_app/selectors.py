@@ -15,6 +15,7 @@ from sessions_app.errors import Conflict, DomainError, InvalidInput, NotFound
 from sessions_app.event_log import job_set_exists
 from sessions_app.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
+from sessions_app.retry_scopes import SCOPE
 from sessions_app.session_pages import (
     Place,
     SessionsWanted,
@@ -223,6 +224,7 @@ _QUEUE = JoinedRows(
     JOIN sessions_app_queue q ON q.project_id = p.id
     WHERE """,
     (Part(Queue, "q"), Part(Project, "p", "project"), Part(Domain, "d", "project.domain")),
+    scope_text=f"({SCOPE})",
 )
 
 
@@ -258,8 +260,11 @@ def _projects_meant(actor: Actor, address: str | None) -> Where:
 
 
 def queue_resolve(actor: Actor, address: str | None, name: str | None, action: Action) -> Queue:
-    """The queue of a request with its project, which is resolved as by `project_resolve`: named,
-    or the project's default one. Raises `InvalidInput` naming `project` or `queue`."""
+    """The queue of a request: named, or the default one of its project, which is resolved as by
+    `project_resolve`. Project and retry scope come with it.
+
+    Raises `InvalidInput` naming `project` or `queue`.
+    """
     wanted = _projects_meant(actor, address)
     if name is None:
         wanted.add("q.is_default")

@@ -4,8 +4,9 @@ No tokens, no DRF, no middleware. It runs as Reprise itself does:
 
     gunicorn --config deploy/gunicorn.conf.py benchmarks.peers.bare_view:application
 
-The statements are those with which Reprise reads the member's newest sessions, a session, its
-chain, and inserts a session (three, in one transaction). They are written down at the first call.
+The statements are those with which Reprise reads the member's newest sessions, a session and its
+chain. Where it makes a session, they are the six of its transaction, three of which insert, and the
+one that reads the session for the answer. They are written down at the first call.
 """
 
 import os
@@ -72,8 +73,8 @@ def _statement_by_id(of_chain: bool) -> str:
 
 
 @cache
-def _inserts() -> tuple[UUID, UUID, list[Statement]]:
-    """The ids of a session and of its specification, and what inserts them."""
+def _transaction() -> tuple[UUID, UUID, list[Statement]]:
+    """The ids of a session and of its specification, and what makes them."""
     from sessions_app.api.requests import SessionCreate
     from sessions_app.authorization import Action
     from sessions_app.models import Session
@@ -86,8 +87,7 @@ def _inserts() -> tuple[UUID, UUID, list[Statement]]:
     placed = Placed(queue, actor.user.pk, asked)
     made: list[UUID] = []
     sent = _sent(lambda: made.append(session_submit(placed).session_id))
-    spec = Session.objects.get(pk=made[0]).spec_id
-    return made[0], spec, [each for each in sent if "INSERT INTO" in each[0]]
+    return made[0], Session.objects.get(pk=made[0]).spec_id, sent
 
 
 def _rows(sql: str, params: Any) -> list[dict[str, Any]]:
@@ -122,16 +122,18 @@ def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """One more session."""
     from uuid_utils.compat import uuid7
 
-    session, spec, statements = _inserts()
+    session, spec, statements = _transaction()
     new, new_spec = uuid7(), uuid7()
     changes = [(str(session), str(new)), (session.hex, new.hex), (spec.hex, new_spec.hex)]
     with transaction.atomic(), connection.cursor() as cursor:
         for sql, params in statements:
-            cursor.execute(sql, [_replaced(each, changes) for each in params])
-    return _answer({"id": new}, status=201)
+            cursor.execute(sql, _replaced(params, changes))
+    return _answer(_rows(_statement_by_id(False), [new]), status=201)
 
 
 def _replaced(value: Any, changes: list[tuple[str, str]]) -> Any:
+    if isinstance(value, list):
+        return [_replaced(each, changes) for each in value]
     if isinstance(value, str):
         for before, after in changes:
             value = value.replace(before, after)

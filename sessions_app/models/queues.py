@@ -22,6 +22,9 @@ class Queue(models.Model):
     """Names of policies, in order; each exists in a scope that holds this queue."""
     created_at = models.DateTimeField(default=timezone.now)
 
+    scope_text: str | None = None
+    """What `retry_scopes.SCOPE` says of its project, where it was read along with it."""
+
     class Meta:
         constraints = [
             models.UniqueConstraint("project", "name", name="queue_name_unique"),

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from sessions_app.errors import Conflict, DomainError, InvalidInput
 from sessions_app.failpoints import atomic_step
 from sessions_app.models import Queue, Session
 from sessions_app.quotas import Quotas
-from sessions_app.retry_scopes import retry_scopes
+from sessions_app.retry_scopes import scopes_of
 from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.admission import Applicant, admission_refusals
 from sessions_app.services.children import submitted_facts
@@ -66,6 +66,7 @@ class Placed:
     """A submission, where it goes, and the user whose it will be."""
 
     queue: Queue
+    """It may come with its retry scope."""
     owner_id: int
     submission: Submission
 
@@ -156,7 +157,7 @@ def session_submit(placed: Placed) -> Submitted:
 def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     """Create many roots as `session_submit` does one; an outcome for each, in their order."""
     with atomic_step("submit"):
-        freezer = _Freezer({placed.project_id for placed in wanted})
+        freezer = _Freezer(placed.queue for placed in wanted)
         policies = chains_policies({placed.asked for placed in wanted})
         roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
         roots, created = _insert_within_quotas(roots)
@@ -218,8 +219,8 @@ class _Freezer:
     """Merges the layers of defaults below each policy, as they are now: a chain keeps the policy
     that it began with. Equal policies of a project are merged once."""
 
-    def __init__(self, project_ids: Collection[int]):
-        self._scopes = retry_scopes(project_ids) if project_ids else {}
+    def __init__(self, queues: Iterable[Queue]):
+        self._scopes = scopes_of(queues)
         self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
 
     def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
