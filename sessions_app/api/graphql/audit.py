@@ -9,7 +9,7 @@ from sessions_app.api import audit_responses as shapes
 from sessions_app.api.graphql.connections import Page, connection_to, pages, slice_of, told
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import key_of
+from sessions_app.api.graphql.nodes import with_session_keys
 from sessions_app.api.graphql.peers import Peers, field_of
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
@@ -47,9 +47,7 @@ class AuditQueries:
     def resolve_audit(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         """As `GET /audit/`."""
         page = Page.of(asked)
-        for name in ("session", "chain"):
-            if asked.get(name) is not None:
-                asked[name] = key_of("Session", asked[name])
+        asked = with_session_keys(asked, "session", "chain")
         wanted = read_arguments(AuditFilter, asked).wanted()
         place = place_behind(page.after)
         rows = audit_page(actor_of(info), wanted, limit=page.first + 1, place=place)

@@ -20,14 +20,14 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import (
     Domain,
     Project,
-    domains_told,
+    domains_of,
     resolve_project,
     seen_domain,
 )
@@ -87,7 +87,7 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
     @staticmethod
     def resolve_domain(source: Peer[Row], info: Any) -> Any:
         """Its domain."""
-        return seen_domain(info, source.ask("domain", _domains))
+        return seen_domain(info, source.ask("domain", domains_of))
 
     @staticmethod
     def resolve_version(source: Peer[Row], _info: Any) -> str:
@@ -196,11 +196,6 @@ def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
 def categories_told(rows: Sequence[CategoryRow]) -> list[dict[str, Any]]:
     """As REST tells them."""
     return [category_json(row) for row in rows]
-
-
-def _domains(rows: Sequence[Row]) -> list[Any]:
-    found = {row.domain_id: row.domain for row in rows if row.domain is not None}
-    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
 
 
 def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:

@@ -16,7 +16,7 @@ from sessions_app.api.graphql.enums import (
     enumeration,
 )
 from sessions_app.api.graphql.errors import read_input
-from sessions_app.api.graphql.nodes import found_by, key_of, uuid_of
+from sessions_app.api.graphql.nodes import found_by, uuid_of, with_session_keys
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.sessions import Session, SessionConnection
 from sessions_app.api.graphql.shapes import filter_of
@@ -81,10 +81,7 @@ class SessionQueries:
 
 def session_filter(asked: dict[str, Any]) -> SessionConditions:
     """The argument `filter`; raises `InvalidInput`."""
-    given: dict[str, Any] = {**(asked.get("filter") or {})}
-    for name in ("root", "parent"):
-        if given.get(name) is not None:
-            given[name] = key_of("Session", given[name])
+    given = with_session_keys(asked.get("filter") or {}, "root", "parent")
     return read_input(SessionConditions, given, "filter")
 
 
