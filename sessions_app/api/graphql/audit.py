@@ -1,6 +1,5 @@
 """The audit log."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import graphene
@@ -10,12 +9,11 @@ from sessions_app.api.graphql.connections import Page, connection_to, pages, sli
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import with_session_keys
-from sessions_app.api.graphql.peers import Peers, field_of
+from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.rest.audit import AuditFilter, audit_json, cursor_behind, place_behind
 from sessions_app.audit_selectors import audit_page
-from sessions_app.models import AuditEntry as Row
 
 _Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
 
@@ -55,5 +53,4 @@ class AuditQueries:
         return told(found, page, Peers(AuditEntry, found.rows, _entries_told).each())
 
 
-def _entries_told(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [audit_json(row) for row in rows]
+_entries_told = one_by_one(audit_json)

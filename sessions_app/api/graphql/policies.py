@@ -20,7 +20,7 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
@@ -193,9 +193,8 @@ def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
     return alone(FailureCategory, category_get(actor, name), categories_told)
 
 
-def categories_told(rows: Sequence[CategoryRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [category_json(row) for row in rows]
+categories_told = one_by_one(category_json)
+"""As REST tells them."""
 
 
 def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:
@@ -205,4 +204,4 @@ def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:
 
 
 def _revision_peers(rows: Sequence[RevisionRow]) -> Peers[RevisionRow]:
-    return Peers(RetryPolicyRevision, rows, lambda rows: [revision_json(row) for row in rows])
+    return Peers(RetryPolicyRevision, rows, one_by_one(revision_json))

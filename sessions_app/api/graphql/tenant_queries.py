@@ -10,7 +10,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, alone, field_of
+from sessions_app.api.graphql.peers import Peer, alone, field_of, one_by_one
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import (
@@ -104,14 +104,12 @@ class Viewer(_WhoAmIShape, graphene.ObjectType):
     project = graphene.String(description="`domain/name`: the only one of the token.")
 
 
-def memberships_told(rows: Any) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [membership_json(row) for row in rows]
+memberships_told = one_by_one(membership_json)
+"""As REST tells them."""
 
 
-def tokens_told(rows: Any) -> list[dict[str, Any]]:
-    """As REST tells them, without their secrets."""
-    return [token_json(row) for row in rows]
+tokens_told = one_by_one(token_json)
+"""As REST tells them, without their secrets."""
 
 
 DomainConnection = connection_to(Domain)

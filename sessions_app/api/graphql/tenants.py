@@ -8,7 +8,7 @@ import graphene
 from sessions_app.api import tenant_responses as shapes
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, belonging, field_of, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.rest.tenants import domain_json, project_json
 from sessions_app.models import Domain as DomainRow
@@ -87,11 +87,9 @@ def split_address(address: str) -> tuple[str, str]:
     return domain, name
 
 
-def domains_told(rows: Sequence[DomainRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [domain_json(row) for row in rows]
+domains_told = one_by_one(domain_json)
+"""As REST tells them."""
 
 
-def projects_told(rows: Sequence[ProjectRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [project_json(row) for row in rows]
+projects_told = one_by_one(project_json)
+"""As REST tells them."""
