@@ -175,12 +175,12 @@ class _Dress(Visitor):
         return self._named(node)
 
     def enter_object_field(self, node: ObjectFieldNode, *_: Any) -> Any:
-        kind = self._info.get_input_type()
-        if not is_non_null_type(kind) and self._chance.random() < self._dropped:
-            return REMOVE
         return self._named(node)
 
     def _named(self, node: Any) -> Any:
+        kind = self._info.get_input_type()
+        if not is_non_null_type(kind) and self._chance.random() < self._dropped:
+            return REMOVE
         value = self._value(node.name.value, node.value)
         return None if value is node.value else replaced(node, value=value)
 

@@ -40,6 +40,7 @@ _FIXED: dict[str, Values] = {
     "maxDelay": ["1h"],
     "pattern": ["disk (full|gone)"],
     "search": ["wait"],
+    "door": ["rest", "graphql"],
     "yaml": ["name: made\nspec:\n  retryLimit: 2\n", "a: &a [*a]", "name: ["],
 }
 
@@ -68,6 +69,7 @@ class Words:
         """The type whose name ends this one: `deleteRetryPolicy` is about a `RetryPolicy`."""
         singular = root_field.removesuffix("s").replace("Policie", "Policy").lower()
         known = [kind for kind in self.found if singular.endswith(kind.lower())]
+        known += ["AuditEntry"] * (root_field == "audit")
         return max(known, key=len, default=None)
 
 

@@ -92,7 +92,7 @@ def test_a_cluster_admin_finds_nothing(world: World) -> None:
     judge = _fuzz(world, world.admin, 14)
     assert not judge.failures, _told(judge)
     # Most fields must do something: refusals alone would say little.
-    assert len(judge.worked) > 0.6 * len(ROOTS), _told(judge)
+    assert len(judge.worked) > (0 if asked().only else 0.7 * len(ROOTS)), _told(judge)
 
 
 def test_a_viewer_finds_nothing(world: World) -> None:
