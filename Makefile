@@ -99,7 +99,7 @@ bench: install-dev ## run the benchmarks in their quick form
 faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)
 	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS)
 
-fuzz: install-dev ## fuzz the REST API from its OpenAPI document, with every check on (SEED=, SECONDS=, ONLY=)
+fuzz: install-dev ## fuzz REST and GraphQL from their documents, with every check on (SEED=, SECONDS=, ONLY=)
 	@FUZZ_SEED=$(SEED) FUZZ_SECONDS=$(SECONDS) FUZZ_ONLY=$(ONLY) $(BIN)/python -m pytest tests/fuzz -p no:xdist -p no:cacheprovider
 
 # Compiles all tests beside mypy; later each worker would do so by itself.

@@ -23,6 +23,7 @@ from graphql.validation import MaxIntrospectionDepthRule
 
 from scheduler.api.graphql import ExecutorQueries
 from scheduler.api.graphql_mutations import ExecutorMutations
+from sessions_app.api.graphql.audit import AuditQueries
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import read_in_any_case
 from sessions_app.api.graphql.errors import error_json
@@ -51,6 +52,7 @@ class Query(
     ExecutorQueries,
     TenantQueries,
     WebhookQueries,
+    AuditQueries,
     NodeQueries,
     graphene.ObjectType,
 ):

@@ -32,7 +32,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import SessionStatus
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
@@ -162,7 +162,7 @@ def _nodes(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Any]]:
 
 
 def _node_peers(rows: Sequence[Any]) -> Peers[Any]:
-    return Peers(ExecutorNode, rows, lambda rows: [node_json(row) for row in rows])
+    return Peers(ExecutorNode, rows, one_by_one(node_json))
 
 
 def _leases(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Lease]]:
@@ -172,4 +172,4 @@ def _leases(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Lease]]
 
 
 def _lease_peers(rows: Sequence[Lease]) -> Peers[Lease]:
-    return Peers(ExecutorLease, rows, lambda rows: [lease_json(row) for row in rows])
+    return Peers(ExecutorLease, rows, one_by_one(lease_json))

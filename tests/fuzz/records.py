@@ -30,6 +30,7 @@ class World:
 
     admin: str
     member: str
+    viewer: str
     names: Names
     words: Names
 
@@ -48,6 +49,7 @@ def build() -> World:
     factories.project("other", domain="umbrella")
     admin = factories.user("fuzz-admin", superuser=True)
     member = factories.user("fuzz-member", project=work)
+    viewer = factories.user("fuzz-viewer", project=work, role=Role.VIEWER)
     for number in range(4):
         factories.token(factories.user(f"user-{number}", project=work, role=Role.VIEWER))
     _sessions(work, member)
@@ -56,6 +58,7 @@ def build() -> World:
         # The secret of a call must not be one of those that a call can revoke.
         admin=factories.token(admin),
         member=factories.token(member),
+        viewer=factories.token(viewer),
         names=_names(),
         words=WORDS,
     )

@@ -27,6 +27,7 @@ QUERIES: dict[str, tuple[str, Row]] = {
     "sessions": (f"sessions {_PAGE}", ("GET", "sessions/")),
     "jobSet": (f'jobSet(name: "one", {WORK}) {{ name }}', ("GET", f"{JOB_SET_EVENTS} in project")),
     "jobSets": (f"jobSets {_PAGE}", ("GET", "job-sets/")),
+    "audit": (f"audit {_PAGE}", ("GET", "audit/")),
     "overview": ("overview { live }", ("GET", "overview/")),
     "domain": ('domain(name: "acme") { name createdAt }', ("GET", DOMAIN)),
     "domains": (f"domains {_PAGE}", ("GET", "domains/")),

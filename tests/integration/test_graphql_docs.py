@@ -51,6 +51,7 @@ def test_the_limits_are_those_that_are_told() -> None:
         limits.MAX_COMMENTS,
         limits.MAX_FIELDS,
         limits.MAX_REPEATED,
+        limits.MAX_DIGITS,
         limits.MAX_ALIASES,
         limits.MAX_ROOT_FIELDS,
         limits.MAX_DEPTH,

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.api.graphql import limits
 from sessions_app.models import Project
 from tests import factories
-from tests.graphs import Graph
+from tests.graphs import ADDRESS, Graph
 
 pytestmark = pytest.mark.django_db
 
@@ -139,3 +139,29 @@ def test_a_schema_cannot_be_asked_in_circles(graph: Graph) -> None:
 def test_a_page_has_bounds(graph: Graph, first: int) -> None:
     error = graph.refused("query($n: Int) { sessions(first: $n) { edges { cursor } } }", n=first)
     assert error["extensions"]["errors"] == {"first": ["must be from 1 to 500"]}
+
+
+@pytest.mark.parametrize("place", ["first: N", "filter: {exitCode: N}"])
+def test_a_number_has_not_too_many_digits(graph: Graph, place: str) -> None:
+    asked = f"{{ sessions({place}) {{ edges {{ cursor }} }} }}"
+    # With more than 4,300 of them Python gives up.
+    for digits in (limits.MAX_DIGITS + 1, 5_000):
+        assert "digits" in refused(graph, asked.replace("N", "9" * digits))
+    assert "32-bit" in graph.refused(asked.replace("N", "9" * limits.MAX_DIGITS))["message"]
+    variables = b'{"query": "query($n: Int) { sessions(first: $n) { edges { cursor } } }", '
+    body = variables + b'"variables": {"n": ' + b"9" * 5_000 + b"}}"
+    assert graph.post(ADDRESS, body).status_code == 400
+
+
+def test_the_items_of_a_default_count(graph: Graph) -> None:
+    many = """mutation($input: CancelSessionsInput! = {filter: {}}) { cancelSessions(input: $input)
+        { results { session { attempts(first: 500) { edges { node { attempt } } } } } } }"""
+    assert "smaller pages" in refused(graph, many)
+    assert passed(graph, many.replace("filter: {}", "filter: {}, limit: 1"))
+
+
+@pytest.mark.parametrize("first", [None, -1, 501])
+def test_the_chains_of_a_simulation_have_bounds(graph: Graph, first: int | None) -> None:
+    asked = "query($n: Int) { simulateRetryPolicy(first: $n) { __typename } }"
+    error = graph.refused(asked, n=first)
+    assert error["extensions"]["errors"] == {"first": ["must be from 0 to 500"]}

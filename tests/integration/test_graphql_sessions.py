@@ -66,3 +66,9 @@ def test_pages_of_sessions(graph: Graph, at: Project) -> None:
 def test_a_junk_cursor_is_told(graph: Graph) -> None:
     error = graph.refused('{ sessions(after: "junk") { edges { cursor } } }')
     assert error["extensions"]["code"] == "NOT_FOUND"
+
+
+def test_no_order_is_the_usual_one(graph: Graph, at: Project) -> None:
+    made = [str(factories.submit(at).pk) for _ in range(2)]
+    asked = "{ sessions(orderBy: null) { edges { node { sessionId } } } }"
+    assert [each["sessionId"] for each in nodes(graph.ask(asked)["sessions"])] == made[::-1]

@@ -26,6 +26,7 @@ _CODES = {
     429: "THROTTLED",
     503: "UNAVAILABLE",
 }
+_USUAL = frozenset({"type", "title", "detail", "status", "errors", "code"})
 _FIRST = re.compile(r"[^.\[]+")
 
 
@@ -62,8 +63,7 @@ def _refusal(error: Exception) -> dict[str, Any]:
     status = told["status"]
     code = code_of(told)
     fields = {camel(name): texts for name, texts in told["errors"].items()}
-    usual = ("type", "title", "detail", "status", "errors", "code")
-    extra = {camel(name): value for name, value in told.items() if name not in usual}
+    extra = {camel(name): value for name, value in extra_of(told).items()}
     return {
         "message": told["detail"],
         "extensions": {"code": code, "status": status, "errors": fields, **extra},
@@ -73,6 +73,11 @@ def _refusal(error: Exception) -> dict[str, Any]:
 def code_of(told: Mapping[str, Any]) -> str:
     """The code of a problem of REST."""
     return str(told.get("code", "")).upper() or _CODES.get(told["status"], "INVALID")
+
+
+def extra_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a problem of REST tells beyond what all of them do."""
+    return {name: value for name, value in told.items() if name not in _USUAL}
 
 
 def _extensions(code: str, status: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import graphene
 
 from sessions_app.api import responses as shapes
 from sessions_app.api.graphql.connections import Page, connection_to
-from sessions_app.api.graphql.peers import Peers, field_of
+from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.render import event_json
@@ -29,7 +29,7 @@ EventConnection = connection_to(Event)
 
 def event_peers(rows: Sequence[Any]) -> Peers[Any]:
     """Events that were read together."""
-    return Peers(Event, rows, lambda rows: [event_json(row) for row in rows])
+    return Peers(Event, rows, one_by_one(event_json))
 
 
 def id_behind(page: Page) -> int:

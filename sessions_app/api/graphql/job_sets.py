@@ -21,7 +21,7 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.events import EventConnection, event_peers
-from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of, one_by_one
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, projects_told
 from sessions_app.api.paging import job_set_cursor, job_set_place
@@ -95,8 +95,7 @@ class JobSetQueries:
         return told(found, page, Peers(JobSet, found.rows, _told).each())
 
 
-def _told(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [job_set_json(row) for row in rows]
+_told = one_by_one(job_set_json)
 
 
 def _projects(actor: Actor, rows: Sequence[Row]) -> list[Any]:

@@ -43,6 +43,8 @@ MAX_REPEATED = 50
 """Fields of one name in a document: each pair of them is compared before it runs."""
 MAX_ROOT_FIELDS = 20
 MAX_ALIASES = 50
+MAX_DIGITS = 1_000
+"""Of a number; Python itself reads no more than 4,300."""
 LISTED = 10
 """What a list that is no page is taken to have."""
 
@@ -132,7 +134,7 @@ class _Walk:
     def _number(self, value: Any, default: Any) -> Any:
         if isinstance(value, VariableNode):
             return self.variables.get(value.name.value, default)
-        return int(value.value[:10]) if isinstance(value, IntValueNode) else None
+        return int(value.value) if isinstance(value, IntValueNode) else None
 
 
 def _bulk_of(node: FieldNode, variables: Mapping[str, Any]) -> int:
@@ -167,8 +169,8 @@ def check_limits(
         if isinstance(each, FragmentDefinitionNode)
     }
     root = schema.get_root_type(operation.operation)
-    given = dict(_defaults(operation)) | dict(variables)
     try:
+        given = dict(_defaults(operation)) | dict(variables)
         measured = _Walk(schema, fragments, given).selections(operation.selection_set, root)
         roots = _root_fields(operation.selection_set, fragments, set())
     except RecursionError:
@@ -203,8 +205,8 @@ def _root_fields(
 
 def _defaults(operation: OperationDefinitionNode) -> Iterator[tuple[str, Any]]:
     for each in operation.variable_definitions:
-        if isinstance(each.default_value, IntValueNode):
-            yield each.variable.name.value, int(each.default_value.value[:10])
+        if each.default_value is not None:
+            yield each.variable.name.value, value_from_ast_untyped(each.default_value)
 
 
 class _Counts(Visitor):
@@ -219,6 +221,10 @@ class _Counts(Visitor):
         self.fields += 1
         self.aliases += node.alias is not None
         self.names[(node.alias or node.name).value] += 1
+
+    def enter_int_value(self, node: IntValueNode, *_args: Any) -> None:
+        if len(node.value) > MAX_DIGITS:
+            raise LimitExceeded(f"a number has more than {MAX_DIGITS:,} digits")
 
     def enter_string_value(self, node: StringValueNode, *_args: Any) -> None:
         if "\x00" in node.value:

@@ -1,6 +1,6 @@
 """Global ids, as Relay wants them: opaque, and enough to find the thing again with `node(id)`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -44,6 +44,15 @@ def key_of(kind: str, text: str) -> str:
     """The key in a global id of this type; what is none is taken for a key itself."""
     found, key = _read(text)
     return key if found == kind else text
+
+
+def with_session_keys(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """What was given, where the fields `names` may say sessions by either of their ids."""
+    found = {**given}
+    for name in names:
+        if found.get(name) is not None:
+            found[name] = key_of("Session", found[name])
+    return found
 
 
 def uuid_of(kind: str, text: str) -> UUID:

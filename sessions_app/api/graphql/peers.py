@@ -61,6 +61,11 @@ class Peer(Generic[Row]):
         return self.ask("told", self.peers.tell)
 
 
+def one_by_one(tell: Callable[[Row], dict[str, Any]]) -> Tell[Row]:
+    """How rows are told of which each is told by itself."""
+    return lambda rows: [tell(row) for row in rows]
+
+
 def alone(kind: type, row: Row, tell: Tell[Row]) -> Peer[Row]:
     """A row that was read by itself."""
     return Peers(kind, [row], tell).each()[0]

@@ -20,14 +20,14 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import (
     Domain,
     Project,
-    domains_told,
+    domains_of,
     resolve_project,
     seen_domain,
 )
@@ -87,7 +87,7 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
     @staticmethod
     def resolve_domain(source: Peer[Row], info: Any) -> Any:
         """Its domain."""
-        return seen_domain(info, source.ask("domain", _domains))
+        return seen_domain(info, source.ask("domain", domains_of))
 
     @staticmethod
     def resolve_version(source: Peer[Row], _info: Any) -> str:
@@ -193,14 +193,8 @@ def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
     return alone(FailureCategory, category_get(actor, name), categories_told)
 
 
-def categories_told(rows: Sequence[CategoryRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [category_json(row) for row in rows]
-
-
-def _domains(rows: Sequence[Row]) -> list[Any]:
-    found = {row.domain_id: row.domain for row in rows if row.domain is not None}
-    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
+categories_told = one_by_one(category_json)
+"""As REST tells them."""
 
 
 def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:
@@ -210,4 +204,4 @@ def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:
 
 
 def _revision_peers(rows: Sequence[RevisionRow]) -> Peers[RevisionRow]:
-    return Peers(RetryPolicyRevision, rows, lambda rows: [revision_json(row) for row in rows])
+    return Peers(RetryPolicyRevision, rows, one_by_one(revision_json))

@@ -1,13 +1,12 @@
 """Queues."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import graphene
 
 from sessions_app.api import policy_responses as shapes
 from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, field_of
+from sessions_app.api.graphql.peers import Peer, field_of, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.policy_render import queue_json
@@ -39,6 +38,5 @@ class Queue(_Shape, graphene.ObjectType):
         return queue_version(source.row)
 
 
-def queues_told(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [queue_json(row) for row in rows]
+queues_told = one_by_one(queue_json)
+"""As REST tells them."""

@@ -63,7 +63,7 @@ class BigInt(Scalar):
         """graphene's hook for values in the document."""
         if not isinstance(node, IntValueNode):
             raise GraphQLError(f"must be a whole number, not {print_ast(node)[:100]}")
-        return int(node.value[:20])
+        return int(node.value)
 
 
 class JSON(Scalar):

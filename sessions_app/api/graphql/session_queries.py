@@ -16,7 +16,7 @@ from sessions_app.api.graphql.enums import (
     enumeration,
 )
 from sessions_app.api.graphql.errors import read_input
-from sessions_app.api.graphql.nodes import found_by, key_of, uuid_of
+from sessions_app.api.graphql.nodes import found_by, uuid_of, with_session_keys
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.sessions import Session, SessionConnection
 from sessions_app.api.graphql.shapes import filter_of
@@ -27,7 +27,8 @@ from sessions_app.models import Session as Row
 from sessions_app.selectors import session_get
 from sessions_app.session_pages import sessions_page
 
-_ORDERS = {"created_at_desc": "-created_at", "created_at_asc": "created_at"}
+NEWEST = "created_at_desc"
+_ORDERS = {NEWEST: "-created_at", "created_at_asc": "created_at"}
 SessionOrder = enumeration("SessionOrder", _ORDERS, "The order of a list of sessions.")
 _Filter: Any = filter_of(
     SessionConditions,
@@ -61,7 +62,7 @@ class SessionQueries:
         SessionConnection,
         "The sessions of the projects that one may see.",
         filter=SessionFilterInput(),
-        order_by=SessionOrder(default_value="created_at_desc"),
+        order_by=SessionOrder(default_value=NEWEST),
     )
 
     @staticmethod
@@ -73,17 +74,14 @@ class SessionQueries:
     def resolve_sessions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         """As `GET /sessions/`."""
         page = Page.of(asked)
-        wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"]]
+        wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"] or NEWEST]
         rows = partial(sessions_page, actor_of(info), wanted.wanted())
         return page_of(Session, rows, SessionCursor(ordering), page, sessions_json)
 
 
 def session_filter(asked: dict[str, Any]) -> SessionConditions:
     """The argument `filter`; raises `InvalidInput`."""
-    given: dict[str, Any] = {**(asked.get("filter") or {})}
-    for name in ("root", "parent"):
-        if given.get(name) is not None:
-            given[name] = key_of("Session", given[name])
+    given = with_session_keys(asked.get("filter") or {}, "root", "parent")
     return read_input(SessionConditions, given, "filter")
 
 

@@ -20,7 +20,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryCause, RetryStateName, SessionStatus, SessionType
 from sessions_app.api.graphql.events import EventConnection, event_peers, id_behind
 from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one
 from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
@@ -215,7 +215,7 @@ def _attempts(actor: Actor, page: Page, rows: Sequence[Row]) -> list[Slice[Row]]
 
 
 def _attempt_peers(rows: Sequence[Row]) -> Peers[Row]:
-    return Peers(Attempt, rows, lambda rows: [attempt_json(row) for row in rows])
+    return Peers(Attempt, rows, one_by_one(attempt_json))
 
 
 def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:

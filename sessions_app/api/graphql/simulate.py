@@ -41,12 +41,12 @@ class SimulateQueries:
 
     @staticmethod
     def resolve_simulate_retry_policy(
-        _root: None, info: Any, first: int, **asked: Any
+        _root: None, info: Any, first: int | None, **asked: Any
     ) -> dict[str, Any]:
         """As `POST /retry-policies/simulate/`."""
         actor = actor_of(info)
         authorize(actor, Action.POLICY_SIMULATE)
-        if not 0 <= first <= MAX_PAGE:
+        if first is None or not 0 <= first <= MAX_PAGE:
             raise InvalidInput({"first": [f"must be from 0 to {MAX_PAGE}"]})
         call = read_call(to_json({k: v for k, v in asked.items() if v is not None}))
         with ExitStack() as held:

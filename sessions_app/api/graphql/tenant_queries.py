@@ -10,15 +10,17 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, alone, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, alone, field_of, one_by_one
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import (
     Domain,
     Project,
+    domains_of,
     domains_told,
     projects_told,
     resolve_project,
+    split_address,
 )
 from sessions_app.api.paging import RowCursor
 from sessions_app.api.rest.memberships import MembershipFilter, membership_json
@@ -74,12 +76,7 @@ class Membership(_MembershipShape, graphene.ObjectType):
     @staticmethod
     def resolve_domain(source: Peer[MembershipRow], _info: Any) -> Any:
         """Of roles in all projects of a domain."""
-        return source.ask("domain", _domains)
-
-
-def _domains(rows: Any) -> list[Any]:
-    found = {row.domain_id: row.domain for row in rows if row.domain_id is not None}
-    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
+        return source.ask("domain", domains_of)
 
 
 class Token(_TokenShape, graphene.ObjectType):
@@ -107,14 +104,12 @@ class Viewer(_WhoAmIShape, graphene.ObjectType):
     project = graphene.String(description="`domain/name`: the only one of the token.")
 
 
-def memberships_told(rows: Any) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [membership_json(row) for row in rows]
+memberships_told = one_by_one(membership_json)
+"""As REST tells them."""
 
 
-def tokens_told(rows: Any) -> list[dict[str, Any]]:
-    """As REST tells them, without their secrets."""
-    return [token_json(row) for row in rows]
+tokens_told = one_by_one(token_json)
+"""As REST tells them, without their secrets."""
 
 
 DomainConnection = connection_to(Domain)
@@ -214,8 +209,8 @@ def domain_found(actor: Actor, name: str) -> Peer[DomainRow]:
 @found_by("Project")
 def project_found(actor: Actor, address: str) -> Peer[ProjectRow]:
     """A project by its address."""
-    domain, _, name = address.partition("/")
-    return alone(Project, project_get(actor, domain, name, Action.PROJECT_READ), projects_told)
+    found = project_get(actor, *split_address(address), Action.PROJECT_READ)
+    return alone(Project, found, projects_told)
 
 
 @found_by("Membership")

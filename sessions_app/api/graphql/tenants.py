@@ -8,7 +8,7 @@ import graphene
 from sessions_app.api import tenant_responses as shapes
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, belonging, field_of
+from sessions_app.api.graphql.peers import Peer, belonging, field_of, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.rest.tenants import domain_json, project_json
 from sessions_app.models import Domain as DomainRow
@@ -54,7 +54,7 @@ class Project(_ProjectShape, graphene.ObjectType):
     @staticmethod
     def resolve_domain(source: Peer[ProjectRow], info: Any) -> Peer[DomainRow] | None:
         """Its domain."""
-        return seen_domain(info, source.ask("domain", _domains))
+        return seen_domain(info, source.ask("domain", domains_of))
 
 
 def seen_domain(info: Any, found: Peer[DomainRow] | None) -> Peer[DomainRow] | None:
@@ -64,9 +64,10 @@ def seen_domain(info: Any, found: Peer[DomainRow] | None) -> Peer[DomainRow] | N
     return found
 
 
-def _domains(projects: Sequence[ProjectRow]) -> list[Peer[DomainRow] | None]:
-    found = {each.domain_id: each.domain for each in projects}
-    return belonging(Domain, [each.domain_id for each in projects], found, domains_told)
+def domains_of(rows: Sequence[Any]) -> list[Peer[DomainRow] | None]:
+    """The domains of rows that come with theirs, if they have one."""
+    found = {row.domain_id: row.domain for row in rows if row.domain_id is not None}
+    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
 
 
 def projects_of(rows: Sequence[Any]) -> list[Peer[ProjectRow] | None]:
@@ -80,11 +81,15 @@ def resolve_project(source: Peer[Any], _info: Any) -> Peer[ProjectRow] | None:
     return source.ask("project", projects_of)
 
 
-def domains_told(rows: Sequence[DomainRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [domain_json(row) for row in rows]
+def split_address(address: str) -> tuple[str, str]:
+    """The domain and the name of a project (`domain/name`), or of what is no project's address."""
+    domain, _, name = address.partition("/")
+    return domain, name
 
 
-def projects_told(rows: Sequence[ProjectRow]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [project_json(row) for row in rows]
+domains_told = one_by_one(domain_json)
+"""As REST tells them."""
+
+
+projects_told = one_by_one(project_json)
+"""As REST tells them."""

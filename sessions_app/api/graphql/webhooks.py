@@ -20,8 +20,8 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import DeliveryState
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by, key_of, uuid_of
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of
+from sessions_app.api.graphql.nodes import Node, found_by, uuid_of, with_session_keys
+from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
@@ -85,9 +85,7 @@ class Webhook(_WebhookShape, graphene.ObjectType):
     def resolve_deliveries(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
         """A page of its log."""
         page = Page.of(asked)
-        if asked.get("session") is not None:
-            asked["session"] = key_of("Session", asked["session"])
-        wanted = read_arguments(DeliveryFilter, asked)
+        wanted = read_arguments(DeliveryFilter, with_session_keys(asked, "session"))
         load = partial(_deliveries, page, wanted)
         return pages_below(source, ("deliveries", wanted), page, load, delivery_peers)
 
@@ -126,14 +124,13 @@ def webhook_found(actor: Actor, key: str) -> Peer[Row]:
     return alone(Webhook, found, webhooks_told)
 
 
-def webhooks_told(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """As REST tells them."""
-    return [webhook_json(row) for row in rows]
+webhooks_told = one_by_one(webhook_json)
+"""As REST tells them."""
 
 
 def delivery_peers(rows: Sequence[DeliveryRow]) -> Peers[DeliveryRow]:
     """Deliveries that were read together."""
-    return Peers(WebhookDelivery, rows, lambda rows: [delivery_json(row) for row in rows])
+    return Peers(WebhookDelivery, rows, one_by_one(delivery_json))
 
 
 def _deliveries(

@@ -79,8 +79,8 @@ class AuditView(RestView):
         before = more if newer else place is not None
         return Response(
             {
-                "next": _link(request, "b", rows[-1]) if rows and older else None,
-                "previous": _link(request, "a", rows[0]) if rows and before else None,
+                "next": _link(request, cursor_behind(rows[-1])) if rows and older else None,
+                "previous": _link(request, f"a{_place(rows[0])}") if rows and before else None,
                 "results": [audit_json(each) for each in rows],
             }
         )
@@ -98,8 +98,25 @@ def _cursor(text: str | None) -> tuple[bool, Place | None]:
         raise NotFound("the cursor is not one of ours") from error
 
 
-def _link(request: Request, direction: str, entry: AuditEntry) -> str:
-    cursor = f"{direction}{Place(entry.time, entry.pk)}"
+def place_behind(cursor: str | None) -> Place | None:
+    """The place behind which a page begins; raises `NotFound` for a cursor that is none, or leads
+    to newer entries."""
+    newer, place = _cursor(cursor)
+    if newer:
+        raise NotFound("the cursor is not one of ours")
+    return place
+
+
+def cursor_behind(entry: AuditEntry) -> str:
+    """The cursor of the older entries behind one."""
+    return f"b{_place(entry)}"
+
+
+def _place(entry: AuditEntry) -> Place:
+    return Place(entry.time, entry.pk)
+
+
+def _link(request: Request, cursor: str) -> str:
     query = urlencode({**request.query_params.dict(), "cursor": cursor})
     return request.build_absolute_uri(f"{request.path}?{query}")
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sessions_app.api.graphql import scalars
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import enumeration
-from sessions_app.api.graphql.errors import code_of
+from sessions_app.api.graphql.errors import code_of, extra_of
 from sessions_app.api.graphql.inputs import input_fields, path_of, plain
 from sessions_app.api.graphql.peers import field_of
 from sessions_app.api.parsing import BODY, checked
@@ -33,7 +33,6 @@ ErrorCode = enumeration(
     "Why nothing was changed.",
 )
 ID_HELP = "Global, or as REST has it."
-_USUAL = frozenset({"type", "title", "detail", "status", "errors", "code"})
 
 
 class MutationError(graphene.ObjectType):
@@ -60,9 +59,7 @@ def errors_of(error: Exception, model: type[BaseModel] | None = None) -> list[di
     told = problem_of(error)
     if told["status"] >= 500:
         raise error
-    code = code_of(told)
-    details = {name: value for name, value in told.items() if name not in _USUAL} or None
-    usual = {"code": code, "details": details}
+    usual = {"code": code_of(told), "details": extra_of(told) or None}
     found = [
         {"field": _named(model, name), "message": text, **usual}
         for name, texts in told["errors"].items()
@@ -149,9 +146,3 @@ def expected_of(given: dict[str, Any]) -> Expected | None:
     if not version.strip():
         raise InvalidInput({"if_match": ["must be a version as it was read"]})
     return Expected(None if version == "*" else frozenset({version.strip('"')}))
-
-
-def split_address(address: str) -> tuple[str, str]:
-    """The domain and the name of a project (`domain/name`), or of what is no project's address."""
-    domain, _, name = address.partition("/")
-    return domain, name

@@ -13,7 +13,7 @@ from sessions_app.api.graphql.context import Context, actor_of
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
 from sessions_app.api.graphql.mutations.base import Change, MutationError, errors_of
-from sessions_app.api.graphql.nodes import key_of
+from sessions_app.api.graphql.nodes import with_session_keys
 from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
 from sessions_app.api.graphql.session_queries import SessionFilterInput
 from sessions_app.api.graphql.sessions import Session
@@ -198,11 +198,8 @@ class RetrySessions(_Some):
 
 def _asked(given: Told) -> Told:
     """The body, with keys in place of global ids."""
-    wanted = dict(given["filter"])
-    for holder, name in ((wanted, "root"), (wanted, "parent"), (given, "after")):
-        if isinstance(holder.get(name), str):
-            holder[name] = key_of("Session", holder[name])
-    return {**given, "filter": wanted}
+    wanted = with_session_keys(given["filter"], "root", "parent")
+    return {**with_session_keys(given, "after"), "filter": wanted}
 
 
 def _retried(granted: Granted) -> Told:

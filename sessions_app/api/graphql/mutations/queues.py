@@ -13,10 +13,10 @@ from sessions_app.api.graphql.mutations.base import (
     Deletion,
     IfMatch,
     expected_of,
-    split_address,
 )
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.tenants import split_address
 from sessions_app.api.requests import CordonBody
 from sessions_app.models import Queue as Row
 

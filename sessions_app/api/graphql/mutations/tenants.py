@@ -8,9 +8,15 @@ from graphql_relay import to_global_id
 from sessions_app.api.calls import tenants as calls
 from sessions_app.api.calls.tenants import DomainCreate, ProjectCreate
 from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.mutations.base import Change, Deletion, split_address
+from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.graphql.peers import alone
-from sessions_app.api.graphql.tenants import Domain, Project, domains_told, projects_told
+from sessions_app.api.graphql.tenants import (
+    Domain,
+    Project,
+    domains_told,
+    projects_told,
+    split_address,
+)
 
 
 class CreateDomain(Change):

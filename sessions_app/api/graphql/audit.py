@@ -1,0 +1,56 @@
+"""The audit log."""
+
+from typing import Any
+
+import graphene
+
+from sessions_app.api import audit_responses as shapes
+from sessions_app.api.graphql.connections import Page, connection_to, pages, slice_of, told
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.nodes import with_session_keys
+from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
+from sessions_app.api.graphql.scalars import BigInt
+from sessions_app.api.graphql.shapes import arguments_of, shape_of
+from sessions_app.api.rest.audit import AuditFilter, audit_json, cursor_behind, place_behind
+from sessions_app.audit_selectors import audit_page
+
+_Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
+
+
+class AuditEntry(_Shape, graphene.ObjectType):
+    """Who did what, through which door.
+
+    Of a change of the configuration `before` and `after` are the fields that differ, of what was
+    done to a session or a task both are null, and `data` tells the circumstances.
+    """
+
+    class Meta:
+        default_resolver = field_of
+
+
+AuditEntryConnection = connection_to(AuditEntry)
+
+
+class AuditQueries:
+    """The field of the root about the audit log."""
+
+    audit = pages(
+        AuditEntryConnection,
+        "Who changed and who dispatched what, newest first, where one may configure.",
+        **arguments_of(AuditFilter, kinds={"session": graphene.ID, "chain": graphene.ID}),
+    )
+
+    @staticmethod
+    def resolve_audit(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        """As `GET /audit/`."""
+        page = Page.of(asked)
+        asked = with_session_keys(asked, "session", "chain")
+        wanted = read_arguments(AuditFilter, asked).wanted()
+        place = place_behind(page.after)
+        rows = audit_page(actor_of(info), wanted, limit=page.first + 1, place=place)
+        found = slice_of(rows, page, [cursor_behind(row) for row in rows])
+        return told(found, page, Peers(AuditEntry, found.rows, _entries_told).each())
+
+
+_entries_told = one_by_one(audit_json)
