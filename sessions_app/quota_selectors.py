@@ -41,7 +41,7 @@ def _standing(row: ProjectUsage, scope: ConfigScope) -> QuotaStanding:
 
 def quota_holding(session: Session) -> Held | None:
     """The quota for which a waiting session waits just now, if there is one."""
-    if session.phase != Phase.WAITING:
+    if session.phase != Phase.WAITING or session.has_quotas is False:
         return None
     quotas = quotas_read([session.project_id], waiting=False, live=True)
     spec = session.spec

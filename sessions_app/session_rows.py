@@ -36,6 +36,8 @@ _SHOWN = f"""{_DECIDED}
 """
 _CHAIN = """ARRAY(SELECT a.id FROM sessions_app_session a WHERE a.root_id = s.root_id
     ORDER BY a.retry_count)"""
+_QUOTAS = """SELECT EXISTS (SELECT FROM sessions_app_projectusage WHERE project_id = p.id)
+    OR EXISTS (SELECT FROM sessions_app_projectusage WHERE domain_id = p.domain_id)"""
 
 _LISTED = JoinedRows(
     f"SELECT {{columns}} FROM sessions_app_session s {_SHOWN}",  # noqa: S608  # a constant
@@ -52,6 +54,7 @@ _WHOLE = JoinedRows(
     (_SESSION, *_PLACE, _DECISION, _SPEC, _ROOT),
     chain_ids=_CHAIN,
     scope_text=f"({SCOPE})",
+    has_quotas=f"({_QUOTAS})",
 )
 _ATTEMPTS = JoinedRows(
     f"""
@@ -64,7 +67,8 @@ _ATTEMPTS = JoinedRows(
 
 
 def session_row(session_id: UUID) -> Session | None:
-    """A session with project, queue, owner, decision, specification, root and retry scope."""
+    """A session with project, queue, owner, decision, specification, root, retry scope, and whether
+    quotas hold there."""
     found: list[Session] = _WHOLE.read([session_id])
     return found[0] if found else None
 

@@ -4,9 +4,9 @@ No tokens, no DRF, no middleware. It runs as Reprise itself does:
 
     gunicorn --config deploy/gunicorn.conf.py benchmarks.peers.bare_view:application
 
-The statements are those with which Reprise reads the member's newest sessions, a session and its
-chain. Where it makes a session, they are the six of its transaction, three of which insert, and the
-one that reads the session for the answer. They are written down at the first call.
+The statements are all that Reprise sends once it knows who asks: two for the member's newest
+sessions, one for a session or a chain, and eight that find a queue, make a session in it and read it
+for the answer. They are written down at the first call.
 """
 
 import os
@@ -55,12 +55,12 @@ def _member() -> Any:
 
 
 @cache
-def _list_statement() -> Statement:
+def _list_statements() -> list[Statement]:
+    from sessions_app.api.render import sessions_json
     from sessions_app.session_pages import Place, SessionsWanted, sessions_page
 
     actor = _member()
-    (statement,) = _sent(lambda: sessions_page(actor, SessionsWanted(), Place(PAGE)))
-    return statement
+    return _sent(lambda: sessions_json(sessions_page(actor, SessionsWanted(), Place(PAGE))))
 
 
 @cache
@@ -73,7 +73,7 @@ def _statement_by_id(of_chain: bool) -> str:
 
 
 @cache
-def _transaction() -> tuple[UUID, UUID, list[Statement]]:
+def _making() -> tuple[UUID, UUID, list[Statement]]:
     """The ids of a session and of its specification, and what makes them."""
     from sessions_app.api.requests import SessionCreate
     from sessions_app.authorization import Action
@@ -82,11 +82,14 @@ def _transaction() -> tuple[UUID, UUID, list[Statement]]:
     from sessions_app.services.submit import Placed, session_submit
 
     actor = _member()
-    queue = queue_resolve(actor, "domain-0/project-0", None, Action.SESSION_CREATE)
     asked = SessionCreate(image="bench", command=["true"]).submission()
-    placed = Placed(queue, actor.user.pk, asked)
     made: list[UUID] = []
-    sent = _sent(lambda: made.append(session_submit(placed).session_id))
+
+    def act() -> None:
+        queue = queue_resolve(actor, "domain-0/project-0", None, Action.SESSION_CREATE)
+        made.append(session_submit(Placed(queue, actor.user.pk, asked)).session_id)
+
+    sent = _sent(act)
     return made[0], Session.objects.get(pk=made[0]).spec_id, sent
 
 
@@ -105,7 +108,11 @@ def _answer(content: Any, status: int = 200) -> JsonResponse:
 
 def list_sessions(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """The member's newest sessions."""
-    return _answer(_rows(*_list_statement()))
+    page, *others = _list_statements()
+    rows = _rows(*page)
+    for statement in others:
+        _rows(*statement)
+    return _answer(rows)
 
 
 def get_session(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
@@ -122,8 +129,9 @@ def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """One more session."""
     from uuid_utils.compat import uuid7
 
-    session, spec, statements = _transaction()
+    session, spec, (place, *statements) = _making()
     new, new_spec = uuid7(), uuid7()
+    _rows(*place)
     changes = [(str(session), str(new)), (session.hex, new.hex), (spec.hex, new_spec.hex)]
     with transaction.atomic(), connection.cursor() as cursor:
         for sql, params in statements:

@@ -138,6 +138,8 @@ class Session(models.Model):
     """The ids of its chain, oldest first, where they were read along with it."""
     scope_text: str | None = None
     """What `retry_scopes.SCOPE` says of its project, where it was read along with it."""
+    has_quotas: bool | None = None
+    """Whether its project or domain has any, where that was read along with it."""
     archived_chain: tuple[UUID, ...] | None = None
     """Of a session that is only in the log: the ids of its chain, oldest first."""
 
