@@ -37,4 +37,5 @@ FROM (
     ) p,
     LATERAL (SELECT (p.position - p.j) / 2
         + (ARRAY[0,1,2,1,3,4,2,1,5,6,4,1,7,1,6,1])[p.j + 1] AS chain) c
+    OFFSET 0 -- each is worked out once, not wherever it is mentioned
 ) n

@@ -8,8 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.db.models.base import ModelState
+
+# `json.loads` looks for blanks around the value, of which PostgreSQL writes none.
+_parse = json.JSONDecoder().raw_decode
 
 
 class Part:
@@ -47,9 +50,9 @@ class Part:
         fields.update(zip(self.names, values, strict=True))
         for name in self._json:
             if fields[name] is not None:
-                fields[name] = json.loads(fields[name])
+                fields[name], _ = _parse(fields[name])
         fields["_state"] = state = ModelState()
-        state.adding, state.db = False, connection.alias
+        state.adding, state.db = False, DEFAULT_DB_ALIAS
         return made
 
 
