@@ -12,7 +12,12 @@ from sessions_app.retry_scopes import SCOPE
 
 _SESSION = Part(Session, "s")
 _PROJECT = (Part(Project, "p", "project"), Part(Domain, "d", "project.domain"))
-_PLACE = (*_PROJECT, Part(Queue, "q", "queue"), Part(User, "u", "owner", without="password"))
+# Of a queue and an owner only the name is shown.
+_PLACE = (
+    *_PROJECT,
+    Part(Queue, "q", "queue", only="id name project_id"),
+    Part(User, "u", "owner", only="id username"),
+)
 _DECISION = Part(RetryDecision, "r", "decision", back="session")
 # Without most of a decision's bytes, which no list shows.
 _LINE = Part(
