@@ -39,6 +39,7 @@ from sessions_app.api.graphql.simulate import SimulateQueries
 from sessions_app.api.graphql.tenant_queries import TenantQueries
 from sessions_app.api.graphql.webhooks import WebhookQueries
 from sessions_app.authorization import Actor
+from sessions_app.instruments import GRAPHQL_ERRORS
 from sessions_app.models import ApiToken
 
 
@@ -129,6 +130,8 @@ def carry_out(
     told: dict[str, Any] = {}
     if result.errors:
         told["errors"] = [error_json(error) for error in result.errors]
+        for each in told["errors"]:
+            GRAPHQL_ERRORS.labels(each["extensions"]["code"]).inc()
         if all(error.path is None for error in result.errors):
             return told, 400
     return {"data": result.data, **told}, 200

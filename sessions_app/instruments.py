@@ -35,6 +35,12 @@ REQUEST_SECONDS = Histogram(
     buckets=SECONDS,
     registry=registry,
 )
+GRAPHQL_ERRORS = Counter(
+    "reprise_graphql_errors",
+    "Errors in answers of GraphQL, most of which have the status 200",
+    ["code"],
+    registry=registry,
+)
 HELD = Gauge(
     "reprise_http_held",
     "Answers that are held or go on",

@@ -348,7 +348,11 @@ def test_each_process_tells_what_its_family_has_counted(production: Production) 
     # All that is used is there, but what this stack has not done.
     there = exposed(*scrapes.values())
     missing = {each for text in expressions().values() for each in faults(text, there)}
-    not_done = ("reprise_webhook_attempts_total", "reprise_session_retry_exhausted_total")
+    not_done = (
+        "reprise_webhook_attempts_total",
+        "reprise_session_retry_exhausted_total",
+        "reprise_graphql_errors_total",
+    )
     assert {each for each in missing if each.startswith("there is no ")} <= {
         f"there is no {name}" for name in not_done
     }

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from graphql import get_introspection_query
 
+from sessions_app.instruments import registry
 from sessions_app.models import AuditEntry, Project
 from tests import factories
 from tests.graphs import ADDRESS, Graph
@@ -181,3 +182,20 @@ def test_what_nobody_foresaw_is_not_told(
     assert error["extensions"] == {"code": "INTERNAL", "status": 500, "errors": {}}
     assert "NoneType" not in json.dumps(error)
     assert "NoneType" in caplog.text
+
+
+CANCEL = """mutation { cancelSession(input: {id: "01890000-0000-7000-8000-000000000000"}) {
+    errors { code } } }"""
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [("{ no }", "INVALID"), ("{ no", "SYNTAX"), (CANCEL, "NOT_FOUND")],
+)
+def test_errors_are_counted_by_code(graph: Graph, query: str, code: str) -> None:
+    def counted() -> float:
+        return registry.get_sample_value("reprise_graphql_errors_total", {"code": code}) or 0.0
+
+    before = counted()
+    assert code in graph.send(query).content.decode()
+    assert counted() == before + 1

@@ -76,6 +76,8 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
         assert reader.begun.wait(60)
         with httpx.Client(headers={"Authorization": f"Bearer {token}"}) as client:
             assert client.get(f"{url}sessions/{session.pk}/").status_code == 200
+            door = url.replace("/api/v2/", "/graphql/")
+            assert client.post(door, json={"query": "{ no }"}).status_code == 400
             deadline = time.monotonic() + 60
             while not (
                 value("reprise_webhook_attempts_total", outcome="delivered")

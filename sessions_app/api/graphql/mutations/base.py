@@ -22,6 +22,7 @@ from sessions_app.api.parsing import BODY, checked
 from sessions_app.api.preconditions import IF_MATCH
 from sessions_app.api.problems import problem_of
 from sessions_app.errors import InvalidInput
+from sessions_app.instruments import GRAPHQL_ERRORS
 from sessions_app.versions import Expected
 
 ErrorCode = enumeration(
@@ -117,7 +118,9 @@ class Change(relay.ClientIDMutation):
         try:
             told = cls.perform(info.context, checked(given))
         except Exception as error:  # noqa: BLE001  # what is no refusal is raised again
-            return cls(errors=errors_of(error, cls.checked_by), client_mutation_id=named)
+            errors = errors_of(error, cls.checked_by)
+            GRAPHQL_ERRORS.labels(errors[0]["code"]).inc()
+            return cls(errors=errors, client_mutation_id=named)
         return cls(**told, errors=[], client_mutation_id=named)
 
 
