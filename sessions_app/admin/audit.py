@@ -139,6 +139,8 @@ def _differences(data: dict[str, Any]) -> list[str]:
     before, after = data.get("before"), data.get("after")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return [f"{name} {_short(value)}" for name, value in data.items()]
+    if not before:  # it was made
+        return [f"{name}: {_short(value)}" for name, value in after.items() if _short(value) != "-"]
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in changed]
 

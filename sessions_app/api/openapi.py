@@ -29,6 +29,11 @@ _METHODS = {"get", "put", "patch", "post", "delete"}
 class RepriseSchema(AutoSchema):
     """drf-spectacular's schema, with the tag taken from the first part of the path."""
 
+    def get_summary(self) -> str:
+        """The first sentence of the description, which lists of operations show."""
+        sentence, _, _ = " ".join(self.get_description().split()).partition(". ")
+        return sentence.rstrip(".")
+
     def get_tags(self) -> list[str]:
         parts = [part for part in self.path.split("/") if part and "{" not in part]
         return [parts[2] if len(parts) > 2 else "reprise"]

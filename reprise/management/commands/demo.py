@@ -81,6 +81,7 @@ class Command(StandaloneCommand):
             f"  web pages    {credentials.url}/   "
             f"user {credentials.username}, password {credentials.password}\n"
             f"  API docs     {credentials.url}/api/v2/docs/\n"
+            f"  GraphQL      {credentials.url}/graphql/\n"
             f"  command      .venv/bin/reprise login --credentials {path}\n"
             f"               .venv/bin/reprise session list\n"
             f"  REST         TOKEN={credentials.token}\n"
