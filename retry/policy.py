@@ -43,6 +43,8 @@ _Enum = TypeVar("_Enum", bound=StrEnum)
 
 def whole_number(low: int, high: int) -> Callable[[object], object]:
     def check(value: object) -> object:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # as JSON Schema has it
         if isinstance(value, bool) or not isinstance(value, int):
             raise PydanticCustomError("whole_number", "must be a whole number")
         if not low <= value <= high:

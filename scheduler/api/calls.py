@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
-    StrictInt,
     StrictStr,
 )
 
@@ -41,9 +39,7 @@ class ExecutorFields(BaseModel):
 
     projects: Annotated[list[ProjectAddress], Field(max_length=MAX_PROJECTS)] = []
     """The only ones it serves, as `domain/name`; none: all."""
-    unconfirmed_after: (
-        Annotated[StrictFloat | StrictInt, Field(ge=0, le=LONGEST), AfterValidator(float)] | None
-    ) = None
+    unconfirmed_after: Annotated[StrictFloat, Field(ge=0, le=LONGEST)] | None = None
     """Seconds after which a lost run counts as ended though nobody confirmed it; null: the server's
     setting, 0: never."""
 

@@ -23,6 +23,7 @@ from retry.policy import InlinePolicy
 from retry.quantity import AMOUNT_PATTERN, parse_resource
 from retry.rules import MAX_POLICIES
 from sessions_app.api.filters import ADDRESS_PATTERN
+from sessions_app.api.numbers import WHOLE
 from sessions_app.services.submit import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
@@ -172,8 +173,8 @@ class SessionCreate(BaseModel):
         dict[Annotated[StrictStr, Field(min_length=1, max_length=317)], StrictStr],
         Field(max_length=64),
     ] = {}
-    cluster_size: Annotated[StrictInt, Field(ge=1, le=10_000)] = 1
-    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000)] = 0
+    cluster_size: Annotated[StrictInt, Field(ge=1, le=10_000), WHOLE] = 1
+    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
     batch_timeout: PositiveSeconds | None = None
     scheduling_timeout: PositiveSeconds | None = None
     termination_grace_period: GracePeriod = 30.0

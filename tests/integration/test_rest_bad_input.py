@@ -125,7 +125,7 @@ POLICY: dict[str, tuple[Any, ...]] = {
         "unknown", None, {}, [3], ["bad_luck"], ["user_cancelled"], ["validation_error"],
         ["unknown", "quota_exceeded"], [["unknown"]],
     ),
-    "retry_on_exit_codes": ("1", 1, None, ["1"], [0], [256], [-1], [1.0], [True], [HUGE], [[1]]),
+    "retry_on_exit_codes": ("1", 1, None, ["1"], [0], [256], [-1], [1.5], [True], [HUGE], [[1]]),
     "no_retry_on_exit_codes": ("1", 1, None, ["1"], [0], [256], [-1], [1.5], [None]),
     "max_chain_duration": (*NOT_NUMBERS, 0, -1, HUGE),
     "emit_retry_events": ("yes", 1, 0, None, []),
@@ -170,6 +170,14 @@ def test_each_bound_is_checked(api: Api, field: str) -> None:
             )
             refused(response, f"bounds.{field}")
     assert rows() == before
+
+
+def test_a_whole_number_may_be_written_with_a_point(api: Api) -> None:
+    """JSON Schema, and so the document of the API, takes 2.0 for an integer."""
+    sent = body(priority=3.0, retry_policy={"max_retries": 2.0})
+    made = api.post("sessions/", sent).json()
+    assert (made["priority"], made["max_retries"]) == (3, 2)
+    assert isinstance(made["max_retries"], int)
 
 
 def test_the_bounds_of_a_policy_are_inclusive(api: Api) -> None:

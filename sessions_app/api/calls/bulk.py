@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from sessions_app.api.filters import SessionConditions
+from sessions_app.api.numbers import WHOLE
 from sessions_app.api.requests import SessionCreate, SessionRetry
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.errors import DomainError
@@ -78,7 +79,7 @@ class _Placer:
 class BulkFilter(SessionConditions):
     """Conditions as JSON says them; in a query all of them are text."""
 
-    exit_code: Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)] | None = None
+    exit_code: Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE] | None = None
     tip: StrictBool | None = None
 
 
@@ -90,7 +91,7 @@ class BulkAction(BaseModel):
     filter: BulkFilter
     dry_run: StrictBool = False
     """Say what would happen, and change nothing."""
-    limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS)] = MAX_SESSIONS
+    limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS), WHOLE] = MAX_SESSIONS
     """So many sessions in this call; `next` and `remaining` tell of the others."""
     after: UUID | None = None
     """`next` of the call before."""

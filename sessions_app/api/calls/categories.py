@@ -7,13 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from retry.categories import CategoryMatchers
 from retry.categories import FailureCategory as CategoryDocument
+from sessions_app.api.numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.models import FailureCategory
 from sessions_app.services.categories import category_change, category_create, category_delete
 from sessions_app.versions import Expected
 
-Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31)]
+Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE]
 
 
 class CategoryBody(CategoryDocument):

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
-    StrictInt,
     StrictStr,
 )
 
@@ -33,9 +31,7 @@ class QueueFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    priority_factor: Annotated[
-        StrictFloat | StrictInt, Field(gt=0, le=1e9), AfterValidator(float)
-    ] = 1.0
+    priority_factor: Annotated[StrictFloat, Field(gt=0, le=1e9)] = 1.0
     """Lower is more important."""
     is_default: StrictBool | None = None
     """True makes it the project's default queue in place of the present one."""

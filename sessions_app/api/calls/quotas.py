@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from retry.quantity import parse_resource
+from sessions_app.api.numbers import WHOLE
 from sessions_app.api.requests import Quantity
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
@@ -16,7 +17,7 @@ from sessions_app.services.retry_config import ConfigScope
 
 READ = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
 WRITE = {"domain": Action.DOMAIN_QUOTA_WRITE, "project": Action.PROJECT_QUOTA_WRITE}
-_Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000)]
+_Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), WHOLE]
 _Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 
 

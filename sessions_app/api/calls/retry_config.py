@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from retry.decide import Mode
 from retry.policy import Bounds, InlinePolicy
+from sessions_app.api.numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput
 from sessions_app.models import RetryDefaults, RetrySettings
@@ -34,7 +35,7 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-_PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000)]
+_PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
 class SettingsBody(BaseModel):
@@ -43,7 +44,7 @@ class SettingsBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
-    global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = None
+    global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
     """Of chains whose queue and session name none."""
     retries_per_minute: _PerMinute | None = None

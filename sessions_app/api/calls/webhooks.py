@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
 from sessions_app.api.filters import Time
+from sessions_app.api.numbers import WHOLE
 from sessions_app.api.requests import CordonBody, ProjectAddress
 from sessions_app.authorization import Action, Actor
 from sessions_app.errors import InvalidInput
@@ -60,7 +61,7 @@ class NewSecret(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP)] = 86_400
+    overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP), WHOLE] = 86_400
     """Seconds for which the old secret signs, too."""
 
 
@@ -69,7 +70,7 @@ class Redeliver(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    delivery: Annotated[StrictInt, Field(ge=0, lt=2**63)] | None = None
+    delivery: Annotated[StrictInt, Field(ge=0, lt=2**63), WHOLE] | None = None
     since: Time | None = None
     state: Literal["failed", "delivered", "all"] = "failed"
     """Of those since a time: what became of the last delivery of the event."""

@@ -86,7 +86,7 @@ def test_values_up_to_their_bounds_are_accepted_and_given_back(field: str, value
         ("max_retries", 1_000_001, "must be between 0 and 1000000"),
         ("max_retries", 10**400, "must be between 0 and 1000000"),
         ("max_retries", True, "must be a whole number"),
-        ("max_retries", 1.0, "must be a whole number"),
+        ("max_retries", 1.5, "must be a whole number"),
         ("max_retries", "3", "must be a whole number"),
         ("max_retries", None, "must be a whole number"),
         ("max_preemption_retries", -1, "must be between 0 and 2147483647"),
