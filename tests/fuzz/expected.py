@@ -43,7 +43,12 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r"make another queue the default instead", "depends on the queue"),
     (_NOT_ACCEPTED, r"needs the object_type, too", "depends on the other parameter"),
     (_NOT_ACCEPTED, r"must be written 'domain/name'", "a list of addresses is what it learns from"),
-    (_NOT_ACCEPTED, r"Last-Event-ID[^\0]*\"after: ", "a header that browsers fill in"),
+    (_NOT_ACCEPTED, r"/events/ [^\0]*\"after: ", "Last-Event-ID is a header, of any text"),
+    (_NOT_ACCEPTED, r"(under|over) the bound", "depends on the scope above"),
+    (_NOT_ACCEPTED, r"must not hold ':retry:'", "a pattern for it would need a look ahead"),
+    (_NOT_ACCEPTED, r"can never be retried", "one list of causes for all actions"),
+    (_NOT_ACCEPTED, r"eligible_causes: must be one of", "as above"),
+    (_NOT_ACCEPTED, r"is not a quantity like", "its text is read, a pattern says less"),
     (_NOT_ACCEPTED, r"the name of a variable must not", "a pattern for keys says less"),
     (_NOT_ACCEPTED, r"must be longer than 0s", "a pattern for it would need a look ahead"),
     (_NOT_ACCEPTED, r'"url": \["', "an address is read, looked up and weighed"),
@@ -67,7 +72,7 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r'"must be after since"', "depends on the other field"),
     (
         _NOT_REFUSED,
-        r"parameter `\w+` in path - (incorrect type|violates `enum`)",
+        r"parameters? (`\w+`(, )?)+ in path\s+- (incorrect type|violates `enum`)",
         "0 in an address is text, too, and a name that was used before",
     ),
     (
