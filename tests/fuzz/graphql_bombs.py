@@ -55,7 +55,9 @@ _BOMBS: dict[str, Callable[[int], str]] = {
     "aliases": lambda n: f"{{ viewer {{ {_many('aN: username', n)} }} }}",
     "aliases of the root": lambda n: f"{{ {_many('aN: ' + _ME, n)} }}",
     "mutations": lambda n: (
-        f"mutation {{ {_many('aN: cancelSessions(input: {filter: {}}) { next }', n)} }}"
+        "mutation { "
+        + _many("aN: cancelSessions(input: {filter: {}, dryRun: true}) { next }", n)
+        + " }"
     ),
     "one field": lambda n: f"{{ viewer {{ {'username ' * n} }} }}",
     "one field with other arguments": lambda n: (
@@ -87,7 +89,8 @@ _BOMBS: dict[str, Callable[[int], str]] = {
     "digits of a page": lambda n: _sessions(f"first: {'9' * (n + 1)}"),
     "digits of a default": lambda n: _sessions("first: $n", f"query($n: Int = {'9' * (n + 1)})"),
     "digits in an input": lambda n: (
-        f"mutation {{ cancelSessions(input: {{filter: {{}}, limit: {'9' * (n + 1)}}}) {{ next }} }}"
+        f"mutation {{ cancelSessions(input: {{filter: {{}}, dryRun: true, "
+        f"limit: {'9' * (n + 1)}}}) {{ next }} }}"
     ),
     "digits in JSON": lambda n: _simulated(f"{{a: {'9' * (n + 1)}}}"),
     "digits of an id": lambda n: f"{{ session(id: {'9' * (n + 1)}) {{ name }} }}",
