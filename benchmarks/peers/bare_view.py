@@ -5,7 +5,7 @@ No tokens, no DRF, no middleware. It runs as Reprise itself does:
     gunicorn --config deploy/gunicorn.conf.py benchmarks.peers.bare_view:application
 
 The statements are all that Reprise sends once it knows who asks: two for the member's newest
-sessions, one for a session or a chain, and eight that find a queue, make a session in it and read
+sessions, one for a session or a chain, and seven that find a queue, make a session in it and read
 it for the answer. They are written down at the first call.
 """
 
