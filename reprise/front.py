@@ -124,15 +124,19 @@ class Front:
             name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
             bind(request_id=answer.request_id, executor=name)
             with HELD.labels("lease").track_inprogress():
-                await self._hold(scope, call, answer, receive, heard)
+                await self._hold(name, _bearer(scope), call, answer, receive, heard)
         await answer.replay(send)
 
     async def _hold(
-        self, scope: Message, call: LeaseCall, answer: "_Captured", receive: Receive, heard: int
+        self,
+        name: str,
+        secret: str,
+        call: LeaseCall,
+        answer: "_Captured",
+        receive: Receive,
+        heard: int,
     ) -> None:
         """Wait for work or a stop, as long as the agent is there and wants to wait."""
-        name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
-        secret = _bearer(scope)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + call.wait_s
         gone = asyncio.ensure_future(receive())

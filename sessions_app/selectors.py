@@ -28,8 +28,6 @@ from sessions_app.session_rows import attempt_rows, session_row
 
 RETRY_EVENTS = "session.retry_"
 Thing = TypeVar("Thing")
-
-
 _RELATED = ("project__domain", "queue", "owner", "decision")
 # Most of a decision's bytes, which no list shows.
 _EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
