@@ -1,11 +1,13 @@
 #!/usr/bin/env python
 """Django's command line, with Reprise's settings."""
 
+import logging
 import os
 import signal
 import sys
+from typing import NoReturn
 
-LONG_RUNNING = ("standalone", "demo")
+SERVERS = ("standalone", "demo", "demo_scale", "front")
 
 
 def main() -> None:
@@ -15,9 +17,31 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
-    if not set(LONG_RUNNING) & set(sys.argv[1:2]):  # these set handlers of their own
+    if not set(SERVERS) & set(sys.argv[1:2]):
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    execute_from_command_line(sys.argv)
+        execute_from_command_line(sys.argv)
+        return
+    # These set handlers of their own, and their end waits for no thread.
+    code: object = 0
+    try:
+        execute_from_command_line(sys.argv)
+    except SystemExit as end:
+        code = end.code
+    _leave(code)
+
+
+def _leave(code: object) -> NoReturn:
+    """End the process now; at the end of `main` Python would wait for each thread of a pool.
+
+    A thread that waits for a database which has gone is not done for long, and all that was to be
+    finished has been finished by then, or was given up.
+    """
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":

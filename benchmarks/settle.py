@@ -201,8 +201,8 @@ def _make_template() -> None:
                 f"AND e.type = 'session.{name}' LIMIT 1) AS {name}"
                 for name in ("error", "retry_scheduled", "retry_dispatched", "submitted")
             )
-            + ", (SELECT data FROM sessions_app_auditentry ORDER BY id DESC LIMIT 1) AS audit "
-            "FROM sessions_app_retrydecision d WHERE state = 'dispatched' LIMIT 1"
+            + ", (SELECT data FROM sessions_app_automaticdispatch ORDER BY id DESC LIMIT 1) "
+            "AS audit FROM sessions_app_retrydecision d WHERE state = 'dispatched' LIMIT 1"
         )
 
 

@@ -45,7 +45,7 @@ INSERT INTO sessions_app_sessionevent
         (t.child_id, 1, 1, 'session.submitted', b.submitted))
         AS v(session_id, attempt, seq, type, data)
     WHERE t.batch = :k;
-INSERT INTO sessions_app_auditentry (time, actor, action, object_type, object_id, project, data)
-    SELECT now(), 'reprise', 'retry.dispatch', 'session', t.id::text, '', b.audit
+INSERT INTO sessions_app_automaticdispatch (id, time, via, object_id, project, domain, root, data)
+    SELECT nextval('sessions_app_auditentry_id_seq'), now(), '{}', t.id::text, '', '', NULL, b.audit
     FROM bench_target t, bench_template b WHERE t.batch = :k;
 COMMIT;

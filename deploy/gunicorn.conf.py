@@ -26,7 +26,8 @@ logconfig_dict = {
 }
 configure(logconfig_dict)
 
-worker_class = "gthread"
+# Threads, of which two are for probes only.
+worker_class = "reprise.probe_lane.ProbeLaneWorker"
 workers = int(os.environ.get("REPRISE_WEB_WORKERS", "2"))
 threads = 8
 # A worker's sign of life must not wait for a disk.
@@ -35,6 +36,7 @@ graceful_timeout = 25
 # Nobody commands it but its supervisor; the socket would lie in a home directory that may be
 # missing, or another server's.
 control_socket_disable = True
-# Longer than the proxy keeps its connections, so that it is the one that closes them.
-keepalive = 75
+# Longer than proxies keep their connections (Caddy 120 s, some balancers 600 s): they are to be the
+# ones that close them. Idle ones hold no thread.
+keepalive = 620
 accesslog = None

@@ -13,9 +13,11 @@ from reprise_client.errors import ConfigError
 from reprise_client.transport import Transport
 from reprise_client.wire import Wire
 
+from executor import descriptors
 from executor.agent import Agent
 from executor.config import ANY_PARENT, Config, parse
 from executor.connection import Connection, call_id
+from executor.drivers.isolation import IsolationError, isolation
 from executor.drivers.local import LocalDriver
 from executor.drivers.protocol import Driver
 from executor.drivers.run_log import RunLog
@@ -41,11 +43,12 @@ EXIT_BROKEN = 70
 def main() -> None:
     config = parse(sys.argv[1:], os.environ)
     _set_up_log(os.environ)
+    log.debug("up to %d open files", descriptors.raise_limit())
     try:
         if config.parent is not None:
             _follow_parent(config.parent)
-        status = _run(config)
-    except (StateDirTakenError, ParentGoneError, ConfigError) as refusal:
+        status = _check(config) if config.check else _run(config)
+    except (StateDirTakenError, ParentGoneError, ConfigError, IsolationError) as refusal:
         log.error("%s", refusal)
         status = EXIT_UNUSABLE
     except OSError as error:
@@ -72,6 +75,16 @@ class ParentGoneError(Exception):
     """The process that this one was to die with has gone."""
 
 
+def _check(config: Config) -> int:
+    """In plain text, whatever the log is written in: somebody asks."""
+    try:
+        isolation(config.isolating, config.state_dir, config.token_file)
+    except IsolationError as refusal:
+        sys.stderr.write(f"{refusal}\n")
+        return EXIT_UNUSABLE
+    return 0
+
+
 def _run(config: Config) -> int:
     state = StateDir(config.state_dir)
     driver, wire = _driver_and_wire(config)
@@ -93,7 +106,8 @@ def _run(config: Config) -> int:
 def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     transport = Transport(config.url, config.token, request_id=call_id)
     if config.driver == "local":
-        return LocalDriver(), Wire(transport, config.name)
+        isolated = isolation(config.isolating, config.state_dir, config.token_file)
+        return LocalDriver(isolated), Wire(transport, config.name)
     if config.driver == "kubernetes":
         return _kubernetes_driver(config), Wire(transport, config.name)
     # A line for each of thousands of runs a second would cost more than the run.

@@ -38,6 +38,8 @@ UNKNOWN_GRACE = 2.0
 STOP_GRACE = 2.0
 STOP_SECONDS = 4.5
 HAND_OVER_SECONDS = 2.0
+TAKEN_OVER_SECONDS = 30.0
+"""For output that is owed: while its state directory is in use, no other agent can start on it."""
 LONGEST_WAIT = 5.0
 """Whoever watches over the agent wants to see its loop turn, also when there is nothing to do."""
 NUMBERS_BEGAN = 1_500_000_000
@@ -103,9 +105,19 @@ class Agent:
         if self._taken_over is not None:
             left = "go on" if self._driver.outlives_agent else "were killed"
             log.error("%s: its runs here %s", self._taken_over, left)
+            self._hand_over()
             return EXIT_TAKEN_OVER
         log.info("stopped")
         return EXIT_STOPPED
+
+    def _hand_over(self) -> None:
+        """Send what runs wrote whose ends were told before: nobody else has it."""
+        told = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
+        if left := self._pump.wait_for(told, TAKEN_OVER_SECONDS):
+            log.error(
+                "the output of %d sessions that have ended is not with the server yet: the next"
+                " agent on this state directory will send it", left,
+            )  # fmt: skip
 
     # Start and stop
 
@@ -252,13 +264,16 @@ class Agent:
         self._buffer.add([accept for accept in offers if accept is not None])
         for stop in answer["stops"]:
             self._stop_asked(stop)
+        if gone := answer.get("forget_troubles"):
+            self._driver.forget_troubles(gone)
 
     def _offer(self, lease: Lease) -> Report | None:
         """The report that accepts the lease, or None where it is known or refused."""
         key = LeaseKey(lease["session_id"], lease["fencing_token"])
         if key in self._runs:
             return None
-        if trouble := self._driver.trouble:
+        project = lease["environ"].get("REPRISE_PROJECT", "")
+        if trouble := self._driver.trouble or self._driver.project_troubles.get(project, ""):
             self._refuse(key, trouble, own_trouble=True)
             return None
         reason = self._refusal(lease)
@@ -319,10 +334,13 @@ class Agent:
             self._end([(run, facts(None))], ending, "ended before it was started")
             self._pump.finish([run.key])
             return
-        log.info("starting session %s", run.key)
+        log.debug("starting session %s", run.key)
         lease = run.lease
         avoid = lease.get("avoid_node", "")
-        self._driver.start(Order(run.key, lease["spec"], lease["environ"], run.files, avoid))
+        # Not kept beyond the start: what is written down of a run never has them.
+        secrets = lease.pop("secret_environ", {})
+        order = Order(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets)
+        self._driver.start(order)
 
     def _stop_asked(self, stop: Stop) -> None:
         run = self._runs.get(LeaseKey(stop["session_id"], stop["fencing_token"]))
@@ -366,7 +384,9 @@ class Agent:
             if seen.status == FOUND:
                 self._adopt_found(seen.key)
             run = self._runs.get(seen.key)
-            if run is None or seen.status == FOUND:
+            # What an earlier agent saw the end of is seen once more: its pod is there until the
+            # server has answered.
+            if run is None or run.phase is Phase.ENDED or seen.status == FOUND:
                 continue
             if seen.status == UNSTARTED:
                 self._remove([run])
@@ -406,7 +426,7 @@ class Agent:
             said = {**said, "lease_expired": run.ending in FENCED}
             if run.ending is Ending.PREEMPTED:
                 said["reason"] = said["reason"] or "Preempted"
-        log.info("session %s: %s%s", run.key, status, message and f" {message}")
+        log.debug("session %s: %s%s", run.key, status, message and f" {message}")
         return report(
             run.key, status, time.time(), node=seen.node, message=message, termination=said
         )

@@ -1,6 +1,7 @@
 """The agent's command line."""
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from podspec.specification import REFUSED
 DRIVERS = ("local", "simulated", "kubernetes")
 TOKEN_VARIABLE = "REPRISE_EXECUTOR_TOKEN"  # noqa: S105  # the variable's name, not a token
 ANY_PARENT = 0
+ON, PARTLY, OFF = "on", "partly", "off"
+RUN_USERS = "70000-79999"
+"""Which no distribution gives away."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,17 @@ class Simulation:
     speed: float
     script: Path | None
     run_log: Path | None
+
+
+@dataclass(frozen=True)
+class Isolating:
+    """Of the local driver: what a run may read and write beside what it always may, and the users
+    of runs, where the agent is root."""
+
+    mode: str
+    readable: tuple[Path, ...]
+    writable: tuple[Path, ...]
+    users: range
 
 
 @dataclass(frozen=True)
@@ -45,37 +60,49 @@ class Pods:
 
 @dataclass(frozen=True)
 class Config:
-    """`parent` is the process to die with: None for nobody, `ANY_PARENT` for whoever it is."""
+    """`parent` is the process to die with: None for nobody, `ANY_PARENT` for whoever it is. With
+    `check` it is only found out whether runs can be isolated as asked."""
 
     name: str
     url: str
     token: str
+    token_file: Path | None
     state_dir: Path
     driver: str
     max_sessions: int
     parent: int | None
+    check: bool
+    isolating: Isolating
     simulation: Simulation
     pods: Pods
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Exits with status 2 and one line of what is wrong, as argparse does."""
-    parser = _parser()
+    parser = _parser(environ)
     given = parser.parse_args(argv)
     try:
-        token = _token(given.token_file, environ)
+        token = "" if given.check_isolation else _token(given.token_file, environ)
     except OSError as error:
         parser.error(f"cannot read the token: {error}")
-    if not token:
+    if not token and not given.check_isolation:
         parser.error(f"no token: give --token-file or set {TOKEN_VARIABLE}")
     return Config(
         name=given.name,
         url=given.url,
         token=token,
+        token_file=given.token_file,
         state_dir=given.state_dir.absolute(),
         driver=given.driver,
         max_sessions=given.max_sessions,
         parent=given.die_with_parent,
+        check=given.check_isolation,
+        isolating=Isolating(
+            given.isolate_runs,
+            _paths(environ, "REPRISE_LOCAL_PATHS"),
+            _paths(environ, "REPRISE_LOCAL_WRITABLE"),
+            given.run_users,
+        ),
         simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
         pods=_pods(given),
     )
@@ -97,7 +124,11 @@ def _pods(given: argparse.Namespace) -> Pods:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _paths(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    return tuple(Path(each).absolute() for each in environ.get(name, "").split(os.pathsep) if each)
+
+
+def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="reprise-executor",
         description="Takes sessions from a Reprise server and runs them here.",
@@ -122,9 +153,52 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PID",
         help="stop when the parent process (PID, if given) is gone",
     )
+    _add_isolation(parser, environ)
     _add_simulation(parser)
     _add_pods(parser)
     return parser
+
+
+def _add_isolation(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    group = parser.add_argument_group(
+        "the local driver, which runs processes of this machine",
+        "REPRISE_LOCAL_PATHS names what isolated runs may read beside the system's programs,"
+        " REPRISE_LOCAL_WRITABLE what they may write, both as PATH names directories.",
+    )
+    group.add_argument(
+        "--isolate-runs",
+        type=_mode,
+        metavar="{on,partly,off}",
+        default=environ.get("REPRISE_ISOLATE_RUNS") or ON,
+        help="keep runs from the agent, each other and this machine's files; partly: as far as the"
+        " kernel can; off: they are processes of the agent's own user ($REPRISE_ISOLATE_RUNS, else"
+        " on)",
+    )
+    group.add_argument(
+        "--run-users",
+        type=_users,
+        default=environ.get("REPRISE_RUN_USERS") or RUN_USERS,
+        metavar="FIRST-LAST",
+        help="user numbers for isolated runs of an agent that is root ($REPRISE_RUN_USERS, else"
+        f" {RUN_USERS})",
+    )
+    group.add_argument(
+        "--check-isolation", action="store_true", help="say whether that can be held, and end"
+    )
+
+
+def _mode(text: str) -> str:
+    # A type and no choices: what the environment says is looked at, too.
+    if text not in {ON, PARTLY, OFF}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of on, partly and off")
+    return text
+
+
+def _users(text: str) -> range:
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) < int(last) < 2**32 - 1):
+        raise argparse.ArgumentTypeError("must be two numbers, such as 70000-79999")
+    return range(int(first), int(last) + 1)
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:

@@ -33,6 +33,8 @@ NAMES = tuple(f"executor.{when}_{step}" for step in _STEPS for when in ("before"
 OF_PODS = (
     "executor.before_pod_create",
     "executor.after_pod_create",
+    "executor.before_secret_create",
+    "executor.after_secret_create",
     "executor.before_pod_end",
     "executor.before_pod_unhold",
     "executor.after_pod_unhold",

@@ -101,9 +101,10 @@ class LeaseKeeper(Thread):
         nodes = self._driver.nodes(held.values())
         names = [node["name"] for node in nodes]
         said = None if self._known(names) else nodes
-        # A full agent is woken early: room may come up while the server holds the call.
-        trouble = self._driver.trouble
-        full = trouble or len(held) >= self._max_sessions
+        # A full agent is woken early: room may come up while the server holds the call. Nor is an
+        # end of trouble told before the next call.
+        trouble, of_projects = self._driver.trouble, self._driver.project_troubles
+        full = trouble or of_projects or len(held) >= self._max_sessions
         poll = FULL_POLL if full else LONG_POLL
         self._round += 1
         reach("executor.before_lease_send")
@@ -118,6 +119,7 @@ class LeaseKeeper(Thread):
                 round_number=self._round,
                 state_id=self._connection.state_id,
                 trouble=trouble,
+                project_troubles=of_projects,
             ),
             leases=True,
         )

@@ -15,6 +15,7 @@ from executor.clock import boottime
 from executor.connection import Connection, Patience
 from executor.failpoints import reach
 from executor.inbox import Inbox, OutputShipped, TakenOver
+from executor.log_end import MARKER_BYTES, LogEnd
 from executor.reports import PAUSE
 from executor.runs import RunFiles, remove_tree
 
@@ -31,7 +32,8 @@ REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})
 
 @dataclass
 class _Stream:
-    """`due`: when to look for more (boot time). `muted`: nothing more of it will be sent.
+    """`due`: when to look for more (boot time). `muted`: nothing more of it will be sent. `end`:
+    its beginning is in the log, and nothing more of it is sent before the run has ended.
     `refused_at`: when the server first refused the rest of a finished run's output; `let_go`: the
     run's end no longer waits for it."""
 
@@ -42,14 +44,35 @@ class _Stream:
     finished: bool = False
     refused_at: float | None = None
     let_go: bool = False
+    end: LogEnd | None = None
 
     def next_chunk(self, size: int) -> Chunk | None:
         if self.muted:
             # Nobody will ever read it, and a run may write for days.
             self.files.empty_output()
             return None
-        data = self.files.read_output(self.offset, size)
-        return Chunk(self.files.key, self.offset, data) if data else None
+        if self.end is None:
+            data = self.files.read_output(self.offset, size)
+            return Chunk(self.files.key, self.offset, data) if data else None
+        if not self.finished:
+            self.muted = not self.end.roll(self.files)
+            return None
+        self.offset = max(self.offset, self.end.after)
+        data = self.end.read(self.files, self.offset, size)
+        return Chunk(self.files.key, self.offset, data, tail=True) if data else None
+
+    def answered(self, chunk: Chunk, outcome: ChunkOutcome) -> None:
+        """Takes what the server says of a chunk that was not busy."""
+        self.offset, self.refused_at = outcome["next_offset"], None
+        if outcome["outcome"] not in {"applied", "duplicate"}:
+            self.muted = True
+        elif chunk.tail:
+            self.muted = self.offset == chunk.offset
+        elif outcome["full"]:
+            size = outcome.get("tail_bytes", 0)
+            self.muted = size <= MARKER_BYTES
+            self.end = LogEnd(outcome.get("tail_from", self.offset), size)
+            self.end.save(self.files)
 
 
 class OutputPump(Thread):
@@ -77,20 +100,35 @@ class OutputPump(Thread):
 
     def follow(self, files: RunFiles) -> None:
         with self._lock:
-            self._streams[files.key] = _Stream(files, boottime() + TICK)
+            stream = _Stream(files, boottime() + TICK, end=LogEnd.load(files))
+            self._streams[files.key] = stream
         self._wake.set()
 
     def finish(self, keys: Sequence[LeaseKey]) -> None:
         """The runs have ended: ship what is left of their output."""
         with self._lock:
             for key in keys:
-                stream = self._streams[key]
-                stream.finished, stream.due = True, 0.0
+                # What is not followed any more was shipped to its end, or dropped.
+                if stream := self._streams.get(key):
+                    stream.finished, stream.due = True, 0.0
         self._wake.set()
 
     def drop(self, key: LeaseKey) -> None:
         with self._lock:
             self._streams.pop(key, None)
+
+    def wait_for(self, keys: Sequence[LeaseKey], seconds: float) -> int:
+        """Waits until the output of ended runs is there; of how many it is not after so long."""
+        until = boottime() + seconds
+        while left := self._left(keys):
+            if boottime() >= until or not self.is_alive():
+                break
+            time.sleep(PAUSE)
+        return left
+
+    def _left(self, keys: Sequence[LeaseKey]) -> int:
+        with self._lock:
+            return sum(key in self._streams for key in keys)
 
     def discard(self, directory: Path) -> None:
         """Removes the directory when there is time; its tree may be large."""
@@ -162,8 +200,7 @@ class OutputPump(Thread):
         at_once = False
         if outcome["outcome"] != "busy":
             moved = outcome["next_offset"] != chunk.offset
-            stream.offset, stream.refused_at = outcome["next_offset"], None
-            stream.muted = outcome["full"] or outcome["outcome"] not in {"applied", "duplicate"}
+            stream.answered(chunk, outcome)
             backlog = stream.finished or len(chunk.data) >= self._chunk
             at_once = stream.muted or (moved and backlog)
         stream.due = boottime() + (0 if at_once else TICK)
@@ -219,6 +256,10 @@ class NoOutput:
 
     def drop(self, key: LeaseKey) -> None:
         """Nothing is kept."""
+
+    def wait_for(self, keys: Sequence[LeaseKey], seconds: float) -> int:  # noqa: ARG002
+        """All of it is there."""
+        return 0
 
     def discard(self, directory: Path) -> None:
         """There is none."""

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -15,13 +15,15 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Process:
-    """Of /proc/<pid>/stat: state letter, process group, session, start in ticks since boot."""
+    """Of /proc/<pid>/stat: state letter, process group, session, start in ticks since boot. And
+    whose it is."""
 
     pid: int
     state: str
     group: int
     session: int
     start_time: int
+    user: int
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,15 @@ class Family:
 
     `marks` are NAME=value entries of the environment that only this run has, inherited by all it
     starts. `leader` is the process that was started, with its start time: a number alone may
-    have been given to another process since. `directory` is where the run works and writes.
+    have been given to another process since. `directory` is where the run works and writes. `user`
+    is one that only this run has.
     """
 
     marks: frozenset[bytes]
     directory: Path
     leader: int | None = None
     leader_start: int | None = None
+    user: int | None = None
 
 
 @cache
@@ -46,24 +50,27 @@ def boot_id() -> str:
 
 def read_process(pid: int) -> Process | None:
     """None if there is no such process; a dead one that nobody waited for has state Z."""
+    stat = PROC / str(pid) / "stat"
     try:
-        text = (PROC / str(pid) / "stat").read_text("utf-8", "replace")
+        text, user = stat.read_text("utf-8", "replace"), stat.stat().st_uid
     except OSError:
         return None
     # The name in brackets may hold spaces and brackets itself: the fields begin after the last.
     fields = text.rpartition(")")[2].split()
-    return Process(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[19]))
+    return Process(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[19]), user)
 
 
 class Snapshot:
-    """This user's living processes at one moment, to be asked about many families."""
+    """The living processes of this user and of others at one moment, to be asked about many
+    families."""
 
-    def __init__(self) -> None:
-        self._processes = list(_own_processes())
+    def __init__(self, others: Iterable[int | None] = ()) -> None:
+        self._processes = list(_processes_of({os.geteuid(), *others}))
         self._environs: dict[int, frozenset[bytes]] = {}
 
     def members(self, family: Family) -> list[int]:
-        """Those that carry the family's marks, and all of the leader's group and session.
+        """Those that carry the family's marks or are its user's, and all of the leader's group and
+        session.
 
         While the leader runs or was not yet waited for, their number is its own; later only those
         count that also work or write in the run's directory.
@@ -79,7 +86,7 @@ class Snapshot:
         return [
             each.pid
             for each in self._processes
-            if family.marks <= self._environ(each.pid) or related(each)
+            if each.user == family.user or family.marks <= self._environ(each.pid) or related(each)
         ]
 
     def _environ(self, pid: int) -> frozenset[bytes]:
@@ -90,7 +97,7 @@ class Snapshot:
 
 def kill(family: Family) -> bool:
     """SIGKILL to every member; True if none was left."""
-    found = Snapshot().members(family)
+    found = Snapshot([family.user]).members(family)
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -117,13 +124,13 @@ def memory_used(pids: list[int], limit: int) -> int:
     return resident if resident <= limit else sum(_proportional(pid) for pid in pids)
 
 
-def _own_processes() -> Iterator[Process]:
-    user, myself = os.geteuid(), os.getpid()
+def _processes_of(users: set[int | None]) -> Iterator[Process]:
+    myself = os.getpid()
     for entry in os.scandir(PROC):
         if not entry.name.isdigit() or int(entry.name) == myself:
             continue
         with suppress(OSError):
-            if entry.stat().st_uid != user:
+            if entry.stat().st_uid not in users:
                 continue
             process = read_process(int(entry.name))
             if process is not None and process.state not in "ZX":

@@ -1,5 +1,6 @@
 """A run's directory: what the session sees, what it leaves, and what a next agent must know."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -16,6 +17,10 @@ from executor.failpoints import reach
 from executor.state import replace_file
 
 MESSAGE_BYTES = 4096
+_PUNCH_HOLE = 0x01 | 0x02
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 NOWHERE = Path("/nonexistent")
 
 
@@ -39,6 +44,11 @@ class RunFiles:
         return self.path / "output"
 
     @property
+    def end_record(self) -> Path:
+        """How the end of a long output goes on from its beginning; see `log_end`."""
+        return self.path / "output.end"
+
+    @property
     def termination_log(self) -> Path:
         return self.path / "termination-log"
 
@@ -53,10 +63,24 @@ class RunFiles:
 
     def read_output(self, offset: int, size: int) -> bytes:
         # Asked twice a second of each of a thousand runs, most of which have written nothing new.
-        with suppress(OSError):
-            if self.output.lstat().st_size > offset:
-                return _read_regular(self.output, offset, size)
+        if self.output_size() > offset:
+            return _read_regular(self.output, offset, size)
         return b""
+
+    def output_size(self) -> int:
+        """Bytes that were written so far, what was freed of them included."""
+        try:
+            return self.output.lstat().st_size
+        except OSError:
+            return 0
+
+    def free_output(self, begin: int, end: int) -> bool:
+        """Frees the disk of these bytes; all others stay where they are. False if that fails."""
+        try:
+            with _opened(self.output, os.O_WRONLY) as file:
+                return bool(_fallocate(file, _PUNCH_HOLE, begin, end - begin) == 0)
+        except OSError:
+            return False
 
     def empty_output(self) -> None:
         """Frees the disk. The run writes in append mode, so it goes on at the new end."""

@@ -114,7 +114,7 @@ class ReportSender(Thread):
             return ()
         reach("executor.after_report_send")
         self._limit = min(BATCH, self._limit * 2)
-        log.info("%d reports sent, the first of session %s", len(batch), key_of(batch[0]))
+        log.debug("%d reports sent, the first of session %s", len(batch), key_of(batch[0]))
         return outcomes
 
 

@@ -1,38 +1,17 @@
 """A `pod_spec` as users write it: a pod's `spec`, or a pod (or its template) that has one."""
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
+
+from podspec.refusals import REFUSED, refusal, refused_paths, values
+
+__all__ = ["MAIN", "REFUSED", "main_index", "problem", "refused_paths", "spec_of"]
 
 MAIN = "main"
 """The container that runs the session, by name; without one of this name it is the first."""
 
 _BOTH = ("containers[]", "initContainers[]")
-_ANYWHERE = ("", *(f"{kind}." for kind in _BOTH))
-
-REFUSED: tuple[str, ...] = (
-    "volumes[].hostPath",
-    "hostNetwork",
-    "hostPID",
-    "hostIPC",
-    "nodeName",
-    "ephemeralContainers",
-    *(f"{kind}.ports[].hostPort" for kind in _BOTH),
-    *(f"{kind}.securityContext.privileged" for kind in _BOTH),
-    *(f"{kind}.securityContext.capabilities.add" for kind in _BOTH),
-    *(f"{kind}.securityContext.procMount=Unmasked" for kind in _BOTH),
-    "securityContext.sysctls",
-    *(f"{kind}securityContext.windowsOptions.hostProcess" for kind in _ANYWHERE),
-    *(f"{kind}securityContext.seccompProfile.type=Unconfined" for kind in _ANYWHERE),
-    *(f"{kind}securityContext.appArmorProfile.type=Unconfined" for kind in _ANYWHERE),
-)
-"""What nobody may ask for unless an operator says otherwise: whatever reaches beyond the pod into
-its node, or past the cluster's scheduler.
-
-Each is a path of fields; `[]` goes into every item of a list, and `=value` means this value only.
-A field that is absent, null, false, 0 or empty asks for nothing.
-"""
-
 _WORDS: Mapping[type, str] = {dict: "an object", list: "a list of objects"}
 _AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 # Read here or laid over; what is wrong elsewhere, the cluster says.
@@ -43,7 +22,7 @@ _OUTER: Mapping[str, type] = {
     "metadata.annotations": dict,
 }
 _SHAPES: Mapping[str, type] = {
-    **dict.fromkeys(("containers", "initContainers", "volumes"), list),
+    **dict.fromkeys(("containers", "initContainers", "volumes", "tolerations"), list),
     **{f"{kind}.{inner}": list for kind in _BOTH for inner in ("env", "ports", "volumeMounts")},
     **{f"{kind}.resources": dict for kind in _BOTH},
     **{f"{kind}.resources.{group}": dict for kind in _BOTH for group in ("requests", "limits")},
@@ -59,20 +38,20 @@ def spec_of(pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else pod_spec
 
 
+def without_values(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, with null in place of what its containers' variables are said to be."""
+    copy = deepcopy(dict(pod_spec))
+    for path in ("containers[].env[]", "initContainers[].env[]", "ephemeralContainers[].env[]"):
+        for _, variable in values(spec_of(copy), path):
+            if isinstance(variable, dict) and "value" in variable:
+                variable["value"] = None
+    return copy
+
+
 def main_index(containers: Sequence[Mapping[str, Any]]) -> int:
     """Which of the containers runs the session; there has to be one."""
     names = [container.get("name") for container in containers]
     return names.index(MAIN) if MAIN in names else 0
-
-
-def refused_paths(allowed: Collection[str] = (), added: Iterable[str] = ()) -> tuple[str, ...]:
-    """`REFUSED` without what an operator allows, and with what else is refused.
-
-    Raises `ValueError` for what is allowed although nothing refuses it: it may be misspelt.
-    """
-    if unknown := sorted(set(allowed) - set(REFUSED)):
-        raise ValueError(f"not refused anyway: {', '.join(unknown)}")
-    return (*(path for path in REFUSED if path not in allowed), *added)
 
 
 def problem(pod_spec: Mapping[str, Any], refused: Iterable[str] = REFUSED) -> str | None:
@@ -84,43 +63,18 @@ def problem(pod_spec: Mapping[str, Any], refused: Iterable[str] = REFUSED) -> st
     prefix = "" if spec is pod_spec else "spec."
     if place := _misshapen(pod_spec, _OUTER):
         return place
-    if place := _misshapen(spec, _SHAPES) or _refusal(spec, refused):
+    if place := _misshapen(spec, _SHAPES):
         return prefix + place
-    return None
+    return refusal(pod_spec, spec, refused)
 
 
 def _misshapen(spec: Mapping[str, Any], shapes: Mapping[str, type]) -> str | None:
     for path, kind in shapes.items():
-        for place, value in _values(spec, path):
+        if path.partition(".")[0].removesuffix("[]") not in spec:
+            continue
+        for place, value in values(spec, path):
             if value is not None and not isinstance(value, kind):
                 return f"{place}: must be {_WORDS[kind]}"
             if isinstance(value, list) and not all(isinstance(each, Mapping) for each in value):
                 return f"{place}: must be a list of objects"
     return None
-
-
-def _refusal(spec: Mapping[str, Any], refused: Iterable[str]) -> str | None:
-    for rule in refused:
-        path, _, only = rule.partition("=")
-        for place, value in _values(spec, path):
-            if (only in (value, json.dumps(value))) if only else value:
-                return f"{place}: is refused here"
-    return None
-
-
-def _values(value: object, path: str, place: str = "") -> Iterator[tuple[str, object]]:
-    """Every value at the path, with where it is; what is of another shape has none."""
-    step, _, rest = path.partition(".")
-    name = step.removesuffix("[]")
-    if not isinstance(value, Mapping) or name not in value:
-        return
-    inner, here = value[name], f"{place}.{name}" if place else name
-    found: Iterable[tuple[str, object]] = [(here, inner)]
-    if step.endswith("[]"):
-        items = inner if isinstance(inner, list) else []
-        found = [(f"{here}[{number}]", item) for number, item in enumerate(items)]
-    for where, each in found:
-        if rest:
-            yield from _values(each, rest, where)
-        else:
-            yield where, each

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangosGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangosUserAdmin
 from django.contrib.auth.models import Group, User
@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from reprise import admin_tasks
+from sessions_app import unisolated
 from sessions_app.admin.base import RecordAdmin, column, link, operator, past
 from sessions_app.audit_context import audited
 
@@ -78,6 +79,12 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Django's hook."""
         return False
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Django's hook. Whoever lets a person in is told what that means here."""
+        super().save_model(request, obj, form, change)
+        for text in [] if change else unisolated.warnings():
+            messages.warning(request, text)
 
     def user_change_password(
         self,

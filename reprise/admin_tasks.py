@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django_celery_beat.admin import PeriodicTaskAdmin as BeatsAdmin
 from django_celery_beat.admin import PeriodicTaskForm as BeatsForm
@@ -73,6 +73,7 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
     """What beat ticks: changeable, with what the last run did."""
 
     form = PeriodicTaskForm
+    list_before_template = "admin/beat_note.html"
     date_hierarchy = None
     list_display = (
         "name", "enabled", "interval", "last_run", "duration", "result", "runs", "failures"
@@ -100,6 +101,15 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
         columns = {f"run_{name}": Subquery(run.values(name)[:1]) for name in wanted}
         found: QuerySet[Any] = super().get_queryset(request).annotate(**columns)
         return found
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With what beat does beside sending messages."""
+        beats = Heartbeat.objects.filter(part="beat").exclude(doing="")
+        context = {**(extra_context or {}), "beats": beats}
+        response: HttpResponse = super().changelist_view(request, context)
+        return response
 
     @admin.display(description="last run", ordering="run_started_at")
     def last_run(self, task: Any) -> Any:
@@ -213,9 +223,9 @@ class ParkedTaskAdmin(ReadOnlyAdmin):
 
 
 class HeartbeatAdmin(ReadOnlyAdmin):
-    """Which workers and beats live."""
+    """Which workers, beats and web processes live."""
 
-    list_display = ("part", "name", "started_at", "seen_at")
+    list_display = ("part", "name", "started_at", "seen_at", "doing")
 
 
 def register(site: admin.AdminSite) -> None:

@@ -1,16 +1,24 @@
-"""Beat: django-celery-beat's scheduler, of which one ticks and the others wait."""
+"""Beat: django-celery-beat's scheduler, of which one ticks and the others wait.
+
+It waits for no broker: messages leave through a thread, and what no worker takes in time of the
+sweeps of deadlines runs here, in another thread.
+"""
 
 import logging
 import select
 import time
+from contextlib import suppress
 from typing import Any
 
 import psycopg
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import DatabaseError, InterfaceError, close_old_connections
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
 from reprise import heartbeats
 from reprise.direct import connect
+from reprise.sender import Sender
+from reprise.standby import Standby
 from sessions_app.locks import AdvisoryLock
 
 logger = logging.getLogger(__name__)
@@ -19,6 +27,12 @@ MAX_INTERVAL = 5.0
 """Seconds after which a change in the admin is seen at the latest."""
 WAIT_SECONDS = 2.0
 """Between two attempts of a waiting beat."""
+ONCE_MORE = {"max_retries": 1, "interval_start": 0}
+"""The first message after a restart of the broker meets a connection that is gone."""
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 class BeatLock:
@@ -26,7 +40,7 @@ class BeatLock:
 
     def __init__(self) -> None:
         self._connection: psycopg.Connection[Any] | None = None
-        self._name = heartbeats.this_process("beat")
+        self.name = heartbeats.this_process("beat")
         self._seen = 0.0
 
     def hold(self) -> bool:
@@ -34,7 +48,7 @@ class BeatLock:
         try:
             return self._still_held() or self._take()
         except psycopg.Error as error:
-            logger.warning("beat: %s", error)
+            logger.warning("beat: %s", _in_a_line(error))
             self._drop()
             return False
 
@@ -46,7 +60,7 @@ class BeatLock:
         if readable:
             self._connection.execute("SELECT 1")
         if time.monotonic() >= self._seen + heartbeats.INTERVAL_SECONDS:
-            heartbeats.beat(self._connection, "beat", self._name)
+            heartbeats.beat(self._connection, "beat", self.name)
             self._seen = time.monotonic()
         return True
 
@@ -59,7 +73,7 @@ class BeatLock:
         self._connection = connection
         # Whoever ticked before does so no more.
         heartbeats.forget(connection, "beat", None)
-        heartbeats.beat(connection, "beat", self._name)
+        heartbeats.beat(connection, "beat", self.name)
         self._seen = time.monotonic()
         return True
 
@@ -67,9 +81,9 @@ class BeatLock:
         """Let another one tick, at once."""
         try:
             if self._connection is not None:
-                heartbeats.forget(self._connection, "beat", self._name)
+                heartbeats.forget(self._connection, "beat", self.name)
         except psycopg.Error as error:
-            logger.info("beat: %s", error)
+            logger.info("beat: %s", _in_a_line(error))
         self._drop()
 
     def _drop(self) -> None:
@@ -94,12 +108,16 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
     """The scheduler of `celery -A reprise beat` and of standalone."""
 
     Entry = Entry
-    # Without one of its own, a tick sends through the application's pool of connections, which
-    # gives up on a dead broker after a short while instead of ending beat.
+    _dirty: set[str]
+    _schedule: Any
+    # Messages leave through the application's pool of connections, which gives up on a dead broker
+    # after a short while instead of ending beat.
     producer = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._lock = BeatLock()
+        self._standby = Standby(self._lock.name)
+        self._sender = Sender(self._send)
         self._holds = False
         self._looked = 0.0
         kwargs["max_interval"] = kwargs.get("max_interval") or MAX_INTERVAL
@@ -112,6 +130,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         """One step, if this is the beat that ticks; seconds until the next one."""
         held, self._holds = self._holds, self._lock.hold()
         if not self._holds:
+            self._standby.rest()
             if held:
                 logger.warning("beat: lost the lock; waiting")
             return WAIT_SECONDS
@@ -119,9 +138,11 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
             if not held:
                 logger.info("beat: has the lock")
                 self._begin()
+            entries: dict[str, Any] = self._schedule or {}
+            self._standby.schedule({each.task: each.name for each in entries.values()})
             pause: float = super().tick(*args, **kwargs)
         except (DatabaseError, InterfaceError) as error:
-            logger.warning("beat: %s", error)
+            logger.warning("beat: %s", _in_a_line(error))
             close_old_connections()
             self._forget_schedule()
             return WAIT_SECONDS
@@ -145,15 +166,53 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         changed: bool = super().schedule_changed()
         return changed
 
-    def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        """Send a due task's message; the next interval makes up for a failure."""
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:  # noqa: ARG002  # Celery's signature
+        """Have a due task's message sent; the next interval makes up for a failure."""
+        self._standby.want(entry.task)
+        self._sender.put(entry)
+        # What ran when is written down from time to time, as Celery does after each message.
+        self._tasks_since_sync += 1
+        if self.should_sync():
+            self._do_sync()
+
+    def sync(self) -> None:
+        """Write down what ran when; what fails is said in a line, and written by the next one.
+
+        As django-celery-beat's, which logs a traceback and forgets the entry that failed.
+        """
+        waiting, self._dirty = self._dirty, set()
         try:
-            self.apply_async(entry, producer=producer, advance=False)
+            close_old_connections()
+            while waiting:
+                name = next(iter(waiting))
+                # One that was deleted meanwhile has nothing to be written.
+                with suppress(KeyError, TypeError, ObjectDoesNotExist):
+                    self._schedule[name].save()
+                waiting.discard(name)
+        except (DatabaseError, InterfaceError) as error:
+            self._dirty |= waiting
+            logger.warning("beat: could not write down what ran when: %s", _in_a_line(error))
+            close_old_connections()
+
+    def _send(self, entry: Any) -> None:
+        """Send a message; called in the sender's thread."""
+        options = {"retry_policy": ONCE_MORE, **entry.options}
+        task = self.app.tasks.get(entry.task)
+        try:
+            if task is None:
+                self.app.send_task(entry.task, entry.args, entry.kwargs, **options)
+            else:
+                task.apply_async(entry.args, entry.kwargs, **options)
         except Exception as error:  # noqa: BLE001  # any failure of any broker
-            logger.warning("beat: %s", error)
+            logger.warning("beat: %s: %s", entry.name, error)
+            self._standby.refused(entry.task, f"{type(error).__name__}: {error}")
+        else:
+            self._standby.sent(entry.task)
 
     def close(self) -> None:
         """Write down what ran when, and let another beat tick."""
+        self._sender.close()
+        self._standby.close()
         if self._holds:
             super().close()
         self._holds = False

@@ -1,6 +1,10 @@
 """Request bodies on their way to the WSGI application: read to the end before a thread is taken."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import Any, Self
 
@@ -10,6 +14,112 @@ Receive = Callable[[], Awaitable[Any]]
 IN_MEMORY = 1024 * 1024
 """Bytes; what is more is kept in a temporary file."""
 PIECE = 256 * 1024
+SETTLED = 1.0
+"""Seconds after which an unfinished body may have to go for a new one."""
+TURN = 0.02
+"""Seconds between two looks for a place."""
+
+
+class BodyTooSlowError(Exception):
+    """The body was not there in time."""
+
+
+class BodyEndedError(Exception):
+    """The body had to go, since too many were unfinished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a body has to come: whole in `seconds`, and `rate` bytes a second after `grace`."""
+
+    seconds: float
+    rate: float
+    grace: float
+
+    def due(self, size: int) -> float:
+        """Return the second, from its beginning, at which more than `size` bytes must be there."""
+        return min(self.seconds, self.grace + size / self.rate)
+
+
+class Place:
+    """One of the unfinished bodies, with the time at which it has to have gone on."""
+
+    def __init__(self, address: str, pace: Pace):
+        self.address = address
+        self.ended = False
+        self.timer = asyncio.timeout(None)
+        self._pace = pace
+        self._began = asyncio.get_running_loop().time()
+
+    @property
+    def settled(self) -> bool:
+        """Return whether the body has had the time in which most bodies are complete."""
+        return asyncio.get_running_loop().time() - self._began >= SETTLED
+
+    def come(self, size: int) -> None:
+        """Set the time by which more than `size` bytes must be there."""
+        if not self.ended:
+            self.timer.reschedule(self._began + self._pace.due(size))
+
+    def end(self) -> None:
+        """Stop the reading of this body."""
+        if self.ended:
+            return
+        self.ended = True
+        # Its time may be over at this moment anyway.
+        with suppress(RuntimeError):
+            self.timer.reschedule(asyncio.get_running_loop().time())
+
+
+class Unfinished:
+    """The bodies that are on their way: at most `limit`, and `per_address` from one address.
+
+    Where there is no room, the oldest body goes: of the address that has too many, or else of those
+    addresses that have the most. Bodies that have only just begun stay, so that a burst of calls
+    waits for its turn and none of them is refused.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[Place, None] = {}
+        self._counts: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def place(
+        self, address: str, pace: Pace, *, limit: int, per_address: int
+    ) -> AsyncIterator[Place]:
+        """Wait for room, and hold a place in it.
+
+        Raises `BodyTooSlowError` or `BodyEndedError` if the body does not come to its end.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + pace.seconds
+        while crowd := self._crowd(address, limit, per_address):
+            if loop.time() > give_up:
+                raise BodyEndedError
+            if crowd[0].settled:
+                crowd[0].end()
+            await asyncio.sleep(TURN)
+        held = Place(address, pace)
+        self._places[held] = None
+        self._counts[address] += 1
+        try:
+            async with held.timer:
+                held.come(0)
+                yield held
+        except TimeoutError:
+            raise (BodyEndedError if held.ended else BodyTooSlowError) from None
+        finally:
+            del self._places[held]
+            self._counts -= Counter([address])  # drops what has come to 0
+
+    def _crowd(self, address: str, limit: int, per_address: int) -> list[Place]:
+        """Return those of which one has to go before another comes, the oldest first."""
+        if self._counts[address] >= per_address:
+            return [each for each in self._places if each.address == address]
+        if len(self._places) < limit:
+            return []
+        most = max(self._counts.values())
+        return [each for each in self._places if self._counts[each.address] == most]
 
 
 class SpooledBody:
@@ -21,26 +131,38 @@ class SpooledBody:
         self._left: int | None = None
 
     @classmethod
-    async def read(cls, receive: Receive, limit: int) -> Self | None:
+    async def read(cls, receive: Receive, limit: int, place: Place | None = None) -> Self | None:
         """The body that `receive` brings; one byte more than `limit` at most.
 
         None if its sender went away before the end: half a body is nothing to act on.
         """
-        body, more = cls(), True
-        while more and body.size <= limit:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                body.close()
-                return None
-            body._append(message.get("body", b"")[: limit + 1 - body.size])
-            more = message.get("more_body", False)
+        body = cls()
+        try:
+            whole = await body._take(receive, limit, place)
+        except BaseException:
+            body.close()
+            raise
+        if not whole:
+            body.close()
+            return None
         body._file.seek(0)
         body._left = body.size
         return body
 
-    def _append(self, piece: bytes) -> None:
-        self._file.write(piece)
-        self.size += len(piece)
+    async def _take(self, receive: Receive, limit: int, place: Place | None) -> bool:
+        """Take in what comes; return False if its sender went away."""
+        more = True
+        while more and self.size <= limit:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            piece = message.get("body", b"")[: limit + 1 - self.size]
+            self._file.write(piece)
+            self.size += len(piece)
+            more = message.get("more_body", False)
+            if place is not None:
+                place.come(self.size)
+        return True
 
     async def receive(self) -> Message:
         """The next piece as ASGI tells it; behind the last one, that the sender is gone."""

@@ -50,8 +50,9 @@ class DatabaseTask(Task[Any, Any]):
             close_old_connections()
 
     def _recorded(self, name: str, args: Any, kwargs: Any) -> Any:
-        from reprise.periodic import run_log  # noqa: PLC0415  # needs the registry
+        from reprise.periodic import run_log, sweep_taken  # noqa: PLC0415  # needs the registry
 
+        sweep_taken(str(self.name))
         began, clock = time.time(), time.monotonic()
         try:
             result = super().__call__(*args, **kwargs)

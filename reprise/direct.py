@@ -3,15 +3,17 @@
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import connection as djangos
 
-CONNECT_SECONDS = 5
+from reprise.known_server import see_server
+
+CONNECT_SECONDS = 3
 _DJANGOS_OWN = ("context", "cursor_factory", "prepare_threshold")
 
 
 def parameters() -> dict[str, Any]:
     """Django's connection parameters, less what only its own connections understand."""
-    found = connection.get_connection_params()
+    found = djangos.get_connection_params()
     return {name: value for name, value in found.items() if name not in _DJANGOS_OWN}
 
 
@@ -34,5 +36,19 @@ def lasting(name: str) -> dict[str, Any]:
 
 
 def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A lasting connection in autocommit."""
-    return psycopg.connect(**lasting(name), autocommit=True)
+    """A lasting connection in autocommit, to a server that is known."""
+    connection = psycopg.connect(**lasting(name), autocommit=True)
+    try:
+        see_server(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def brief(name: str, seconds: float) -> "psycopg.Connection[tuple[Any, ...]]":
+    """A connection in autocommit for one question, which is given up after `seconds`."""
+    given = lasting(name)
+    limit = round(1000 * seconds)
+    limits = f"-c statement_timeout={limit} -c lock_timeout={limit}"
+    return psycopg.connect(**{**given, "options": f"{given['options']} {limits}"}, autocommit=True)

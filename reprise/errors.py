@@ -1,5 +1,8 @@
 """Errors outside any view: problem details under the API, pages elsewhere."""
 
+import sys
+
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 from django.views import defaults
 
@@ -23,7 +26,22 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """500."""
+    """500; 503 if the database is to blame."""
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError | InterfaceError):
+        return _unavailable(request, error)
     if request.path.startswith(API):
         return problems.server_error(request)
     return defaults.server_error(request)
+
+
+def _unavailable(request: HttpRequest, error: Exception) -> HttpResponseBase:
+    said, wait = problems.database_trouble(error)
+    response: HttpResponseBase
+    if request.path.startswith(API):
+        response = problems.unavailable(said)
+    else:
+        response = defaults.server_error(request)
+        response.status_code = 503
+    response.headers["Retry-After"] = wait
+    return response

@@ -34,7 +34,7 @@ from reprise.tail import Key, Subscription, Tail
 from sessions_app.api.rest.job_sets import PROJECT_HEADER
 from sessions_app.archive import archived_session
 from sessions_app.cursors import START, parse_cursor
-from sessions_app.event_log import LoggedEvent, job_set_events
+from sessions_app.event_log import RETRY_EVENTS, LoggedEvent, job_set_events
 from sessions_app.instruments import HELD
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.cancel import WAITING_RETRY
@@ -50,7 +50,6 @@ PING_SECONDS = 10.0
 """Silence after which a comment keeps the connection alive."""
 HELLO = b"retry: 1000\n\n"
 """Tells browsers after how many milliseconds to come again."""
-_RETRY_EVENTS = "session.retry_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class SessionFeed:
         return b"".join(text), look
 
     def _shown(self, kind: str) -> bool:
-        return not (self._hides and kind.startswith(_RETRY_EVENTS))
+        return not (self._hides and kind.startswith(RETRY_EVENTS))
 
 
 def _may_end(event: LoggedEvent) -> bool:
@@ -153,7 +152,7 @@ class JobSetFeed:
         fresh = [told for told in news if told.event.cursor > self._after]
         if fresh:
             self._after = fresh[-1].event.cursor
-        return b"".join(told.by_cursor for told in fresh), False
+        return b"".join(told.by_cursor for told in fresh if not told.event.quiet), False
 
 
 def wants_events(scope: Message) -> bool:

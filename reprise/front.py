@@ -15,29 +15,40 @@ from contextlib import closing, suppress
 from typing import Any
 
 from a2wsgi import WSGIMiddleware
-from django.db import close_old_connections
+from django.conf import settings
+from django.db import Error, close_old_connections
 
 from loglines.context import bind
 from reprise import event_streams
-from reprise.bodies import SpooledBody
+from reprise.bodies import BodyEndedError, BodyTooSlowError, Pace, SpooledBody, Unfinished
+from reprise.call_limits import limited
 from reprise.listener import WorkListener
 from reprise.streams import Message, Receive, Send, request_id_in, send_log, wants_log
 from reprise.tail import Tail
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
+from sessions_app.addresses import client_address
 from sessions_app.api.parsing import parse_facts
+from sessions_app.api.problems import MEDIA_TYPE, exception_handler, problem
 from sessions_app.api.simulate_parser import BODY_LIMIT_BYTES
-from sessions_app.instruments import HELD
+from sessions_app.instruments import BODIES_ENDED, HELD
 from sessions_app.services.tokens import token_find
 
 logger = logging.getLogger(__name__)
 
 LEASE = re.compile(r"/api/v2/executors/([^/]+)/lease/")
 SIMULATE = "/api/v2/retry-policies/simulate/"
+LONG_BODY = re.compile(
+    r"/api/v2/(executors/[^/]+/(lease|reports|return|logs)"
+    r"|sessions/bulk(-cancel|-retry)?|retry-policies/simulate)/"
+)
+"""Calls whose bodies may have many megabytes, and more time to come."""
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_BODY = 16 * 1024 * 1024
 LONGEST_EMPTY_ANSWER = 512
 """Bytes; a longer one has something to say."""
+PROBES = frozenset({"/healthz", "/readyz"})
+PROBE_THREADS = 2
 MISFIT_PAUSE = 2.0
 """Seconds after which sessions that did not fit are looked at again within one long poll."""
 
@@ -47,7 +58,10 @@ class Front:
 
     def __init__(self, wsgi: Any, *, threads: int = 16):
         self._wsgi = WSGIMiddleware(wsgi, workers=threads)
+        # When all other threads wait for the database, these still answer.
+        self._probes = WSGIMiddleware(wsgi, workers=PROBE_THREADS)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
+        self._unfinished = Unfinished()
         self._listener = WorkListener()
         self._tail = Tail()
 
@@ -60,7 +74,9 @@ class Front:
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         method = scope["method"]
         stays = (self._wsgi, self._in_thread, lambda: self._listener.closing)
-        if method == "POST" and _lease(scope):
+        if scope["path"] in PROBES and method in BODILESS:
+            await self._probes(scope, receive, send)  # type: ignore[arg-type]
+        elif method == "POST" and _lease(scope):
             await self._lease(scope, receive, send)
         elif method == "GET" and wants_log(scope):
             await send_log(scope, receive, send, *stays)
@@ -73,12 +89,33 @@ class Front:
     async def _plain(self, scope: Message, receive: Receive, send: Send) -> None:
         """An ordinary call; a body that comes slowly holds no thread until it is there."""
         if scope["method"] in BODILESS:
-            await self._wsgi(scope, receive, send)  # type: ignore[arg-type]
+            # Whatever comes with it is not waited for.
+            await self._wsgi(scope, _replay(b""), send)  # type: ignore[arg-type]
             return
-        body = await SpooledBody.read(receive, _limit(scope))
+        body = await self._whole(scope, receive, send)
         if body is not None:
             with closing(body):
                 await self._wsgi(_measured(scope, body.size), body.receive, send)  # type: ignore[arg-type]
+
+    async def _whole(self, scope: Message, receive: Receive, send: Send) -> SpooledBody | None:
+        """Return the body of a call; one byte more than the limit at most, for the view to refuse.
+
+        None if its sender went away before the end, or was told why it has no other answer.
+        """
+        numbers = settings.REPRISE
+        limit = int(numbers["unfinished_bodies"])
+        per_address = int(numbers["unfinished_bodies_per_address"])
+        held = self._unfinished.place(
+            _address(scope), _pace(scope), limit=limit, per_address=per_address
+        )
+        try:
+            async with held as place:
+                return await SpooledBody.read(receive, _limit(scope), place)
+        except BodyTooSlowError:
+            await _refuse(send, 408, "the body did not come in time")
+        except BodyEndedError:
+            await _refuse(send, 503, "too many calls are still sending their bodies; try again")
+        return None
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         task: asyncio.Task[None] | None = None
@@ -105,7 +142,8 @@ class Front:
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         def call() -> Any:
             try:
-                return function(*arguments)
+                with limited():
+                    return function(*arguments)
             finally:
                 close_old_connections()
 
@@ -113,9 +151,11 @@ class Front:
         return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
 
     async def _lease(self, scope: Message, receive: Receive, send: Send) -> None:
-        body = await _body(receive)
-        if body is None:
+        spooled = await self._whole(scope, receive, send)
+        if spooled is None:
             return
+        with closing(spooled):
+            body = spooled.bytes()
         answer = _Captured()
         heard = self._listener.heard
         await self._wsgi(_measured(scope, len(body)), _replay(body), answer.send)  # type: ignore[arg-type]
@@ -124,7 +164,10 @@ class Front:
             name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
             bind(request_id=answer.request_id, executor=name)
             with HELD.labels("lease").track_inprogress():
-                await self._hold(name, _bearer(scope), call, answer, receive, heard)
+                try:
+                    await self._hold(name, _bearer(scope), call, answer, receive, heard)
+                except Error as error:
+                    answer.fail(error)
         await answer.replay(send)
 
     async def _hold(
@@ -177,16 +220,33 @@ def _lease(scope: Message) -> bool:
     return LEASE.fullmatch(scope["path"]) is not None
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """The request's body, in memory; one byte more than the limit at most, for the view to refuse.
+def _address(scope: Message) -> str:
+    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    peer = (scope.get("client") or ("",))[0]
+    return client_address(str(peer), forwarded[-1].decode("latin-1") if forwarded else "")
 
-    None if its sender went away before the end.
-    """
-    body = await SpooledBody.read(receive, MAX_BODY)
-    if body is None:
-        return None
-    with closing(body):
-        return body.bytes()
+
+def _pace(scope: Message) -> Pace:
+    """Return how fast the body of a call has to come."""
+    numbers = settings.REPRISE
+    long = LONG_BODY.fullmatch(scope["path"]) is not None
+    seconds = numbers["long_body_timeout" if long else "body_timeout"]
+    return Pace(seconds, numbers["body_bytes_per_second"], numbers["body_grace"])
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    """Answer a call whose body is not there, and end the connection."""
+    BODIES_ENDED.labels(str(status)).inc()
+    logger.info("body ended", extra={"status": status})
+    told = json.dumps(problem(status, why)).encode()
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(told)),
+        (b"connection", b"close"),
+        *([(b"retry-after", b"1")] if status == 503 else []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": told, "more_body": False})
 
 
 def _measured(scope: Message, size: int) -> Message:
@@ -243,11 +303,22 @@ class _Captured:
         else:
             self.body += message.get("body", b"")
 
-    def replace(self, body: bytes) -> None:
+    def replace(self, body: bytes, status: int = 200, **headers: str) -> None:
+        """Answer with something else, as long as nothing was sent."""
         self.body = body
-        length = (b"content-length", str(len(body)).encode())
-        kept = [pair for pair in self._start["headers"] if pair[0].lower() != length[0]]
-        self._start = {**self._start, "headers": [*kept, length]}
+        changed = {"content_length": str(len(body)), **headers}
+        new = [(name.replace("_", "-").encode(), said.encode()) for name, said in changed.items()]
+        names = {name for name, _ in new}
+        kept = [pair for pair in self._start["headers"] if pair[0].lower() not in names]
+        self._start = {**self._start, "status": status, "headers": [*kept, *new]}
+
+    def fail(self, error: Exception) -> None:
+        """Answer as the view would if the database had failed it; raises what is a bug."""
+        told = exception_handler(error, {})
+        if told is None:
+            raise error
+        more = {"retry_after": wait} if (wait := told.headers.get("Retry-After")) else {}
+        self.replace(told.content, told.status_code, content_type=MEDIA_TYPE, **more)
 
     async def replay(self, send: Send) -> None:
         await send(self._start)

@@ -1,17 +1,21 @@
 """Liveness and readiness: which part is dead, answered within two seconds whatever happens."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
 from django.http import HttpRequest, JsonResponse
 
 from reprise.broker import in_memory
 from reprise.celery import app
+from reprise.direct import brief
+from reprise.disk import DiskWatch
 from reprise.heartbeats import DEAD_SECONDS
+
+logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 1.5
 """A part that has not answered a probe by then counts as dead."""
@@ -20,7 +24,7 @@ FRESH_SECONDS = 2.0
 BROKER_SECONDS = 1.0
 
 _HEARTBEATS = """
-    SELECT part, extract(epoch FROM clock_timestamp() - max(seen_at))::float8
+    SELECT part, extract(epoch FROM clock_timestamp() - max(seen_at))::float8, max(doing)
     FROM reprise_heartbeat WHERE part IN ('worker', 'beat') GROUP BY part
 """
 
@@ -94,23 +98,21 @@ class Probe:
 
 
 def _look_at_database() -> Parts:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(_HEARTBEATS)
-            ages: dict[str, float] = dict(cursor.fetchall())
-    finally:
-        connection.close()
+    # Not one of the pool's: calls that wait for the database may have them all.
+    with brief("reprise-probe", ANSWER_SECONDS) as connection:
+        found = connection.execute(_HEARTBEATS).fetchall()
+    heard = {part: (age, doing) for part, age, doing in found}
     return {
         "database": Part("alive"),
-        "worker": _by_age(ages.get("worker")),
-        "beat": _by_age(ages.get("beat")),
+        "worker": _by_age(*heard.get("worker", (None, ""))),
+        "beat": _by_age(*heard.get("beat", (None, ""))),
     }
 
 
-def _by_age(age: float | None) -> Part:
+def _by_age(age: float | None, doing: str) -> Part:
     if age is None:
         return Part("dead", detail="none has been heard of")
-    return Part("alive" if age < DEAD_SECONDS else "dead", age)
+    return Part("alive", age, doing) if age < DEAD_SECONDS else Part("dead", age)
 
 
 def _look_at_broker() -> Parts:
@@ -128,15 +130,39 @@ _probes = (
 )
 
 
+_disk = DiskWatch()
+_telling = threading.Lock()
+_told: dict[str, str] = {}
+
+
 def parts() -> Parts:
     """Every part that Reprise needs, by name."""
     asked = time.monotonic()
+    _disk.start()
     for probe in _probes:
         probe.start(asked)
     found: Parts = {}
     for probe in _probes:
         found |= probe.answer(asked)
-    return {name: found[name] for name in ("database", "broker", "worker", "beat")}
+    found["disk"] = _disk_part(_disk.refused(asked + ANSWER_SECONDS))
+    if found["disk"].state == "dead":
+        found |= {name: _unheard(found[name]) for name in ("worker", "beat")}
+    return {name: found[name] for name in ("database", "disk", "broker", "worker", "beat")}
+
+
+def _disk_part(refused: str | None) -> Part:
+    if refused is None:
+        return Part("unknown", detail="the database does not say whether it can write")
+    if refused:
+        return Part("dead", detail=f"the database cannot write: {refused}")
+    return Part("alive")
+
+
+def _unheard(part: Part) -> Part:
+    """A part that may only be silent because nobody can write that it lives."""
+    if part.state != "dead":
+        return part
+    return Part("unknown", part.age_s, "the database cannot write its heartbeat")
 
 
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001  # Django's signature
@@ -147,14 +173,16 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001  # Django's s
 def readyz(request: HttpRequest) -> JsonResponse:
     """Every part is alive: 200, else 503; `?exclude=worker` shows a part and does not judge it.
 
-    A load balancer excludes all but the database: a web process without a broker is still good.
+    A load balancer excludes all but the database: a web process without a broker is still good,
+    and so is one whose database can only be read.
     """
     found = parts()
     excluded = {
         name for given in request.GET.getlist("exclude") for name in given.replace(",", " ").split()
     }
     ready = all(part.alive for name, part in found.items() if name not in excluded)
-    return JsonResponse(
+    _tell(found)
+    response = JsonResponse(
         {
             "status": "ok" if ready else "unavailable",
             **{name: part.to_json() for name, part in found.items()},
@@ -162,3 +190,21 @@ def readyz(request: HttpRequest) -> JsonResponse:
         status=200 if ready else 503,
         headers={"Cache-Control": "no-store"},
     )
+    # Django would write an error line for each 503: it is told once, above.
+    setattr(response, "_has_been_logged", True)  # noqa: B010  # no stub has it
+    return response
+
+
+def _tell(found: Parts) -> None:
+    """Write to the log which parts are not alive, whenever others are than before."""
+    missing = {name: part.state for name, part in found.items() if not part.alive}
+    with _telling:
+        if missing == _told:
+            return
+        _told.clear()
+        _told.update(missing)
+    if missing:
+        said = ", ".join(f"{name} is {state}" for name, state in missing.items())
+        logger.warning("not ready: %s", said)
+    else:
+        logger.warning("ready: all parts are alive")

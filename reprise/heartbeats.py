@@ -14,6 +14,8 @@ from reprise.direct import connect
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30.0
+AGAIN_SECONDS = 2.0
+"""After a heartbeat that the database did not take."""
 DEAD_SECONDS = 75.0
 """Without a heartbeat for so long, a process counts as dead."""
 
@@ -66,17 +68,19 @@ class WorkerHeart:
     def _run(self) -> None:
         self._say(forget)
         while True:
-            self._say(beat)
-            if self._stopped.wait(INTERVAL_SECONDS):
+            said = self._say(beat)
+            if self._stopped.wait(INTERVAL_SECONDS if said else AGAIN_SECONDS):
                 break
         self._say(forget)
 
-    def _say(self, what: Any) -> None:
+    def _say(self, what: Any) -> bool:
         try:
             with connect("reprise-worker") as connection:
                 what(connection, "worker", self._name)
         except psycopg.Error as error:
             logger.info("heartbeat: %s", error)
+            return False
+        return True
 
 
 _hearts: list[WorkerHeart] = []

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg.pq.abc import PGconn
 
-from reprise.direct import parameters
+from reprise.direct import lasting
 from sessions_app.wakeups import WORK_CHANNEL
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class WorkListener:
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
-        conn = await psycopg.AsyncConnection.connect(**parameters(), autocommit=True)
+        conn = await psycopg.AsyncConnection.connect(**lasting("reprise-listen"), autocommit=True)
         async with conn:
             await conn.execute(f"LISTEN {WORK_CHANNEL}")
             # Something may have been said while nobody listened.

@@ -221,11 +221,15 @@ def _up(parts: dict[str, health.Part]) -> Iterator[Metric]:
     age = GaugeMetricFamily(
         "reprise_heartbeat_age_seconds", "Since a part was last heard of", labels=["part"]
     )
+    standby = GaugeMetricFamily(
+        "reprise_beat_standby", "Whether beat runs the sweeps of deadlines itself"
+    )
+    standby.add_metric([], float(parts["beat"].alive and bool(parts["beat"].detail)))
     for name, part in parts.items():
         up.add_metric([name], float(part.alive))
         if part.age_s is not None:
             age.add_metric([name], part.age_s)
-    yield from (up, age)
+    yield from (up, age, standby)
 
 
 def _counters() -> Iterator[Metric]:

@@ -14,6 +14,8 @@ class Heartbeat(models.Model):
     """Host and process."""
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
+    doing = models.TextField(blank=True, default="", db_default="")
+    """What it does beside its usual work, and why; empty: nothing."""
 
     class Meta:
         constraints = [models.UniqueConstraint("part", "name", name="heartbeat_one_a_process")]
@@ -37,6 +39,16 @@ class PeriodicRun(models.Model):
 
     class Meta:
         verbose_name = "periodic run"
+
+
+class SweepStart(models.Model):
+    """When a worker last began a sweep of deadlines, by the database's clock."""
+
+    task = models.CharField(max_length=NAME_LENGTH, primary_key=True)
+    taken_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "start of a sweep"
 
 
 class ParkedState(models.TextChoices):

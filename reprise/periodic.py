@@ -30,8 +30,17 @@ SWEEPS = {
 }
 """Name -> task, seconds between runs, queue."""
 
+DEADLINES = frozenset(
+    SWEEPS[name][0] for name in ("sweep due retries", "expire leases", "verify starts")
+)
+"""Tasks that retries and leases wait for: if no worker does them, beat does (`standby.py`)."""
+
 SAME_SECONDS = 29.0
 TEXT_LENGTH = 2_000
+_TAKEN = """
+    INSERT INTO reprise_sweepstart (task, taken_at) VALUES (%s, clock_timestamp())
+    ON CONFLICT (task) DO UPDATE SET taken_at = clock_timestamp()
+"""
 _RECORD = """
     INSERT INTO reprise_periodicrun
         (name, started_at, duration, result, error, runs, failures)
@@ -86,6 +95,18 @@ class RunLog:
 
 
 run_log = RunLog()
+
+
+def sweep_taken(task: str) -> None:
+    """Tell beat that a worker begins a task, if that is one of `DEADLINES`: one statement."""
+    if task not in DEADLINES:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_TAKEN, [task])
+    except DatabaseError as failure:
+        # Beat then runs it, too, which is harmless.
+        logger.warning("the start of %r is not recorded: %s", task, failure)
 
 
 def _storable(text: str) -> str:

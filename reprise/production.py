@@ -20,6 +20,11 @@ def problems(environ: Mapping[str, str]) -> list[str]:
             f"REPRISE_SECRET_KEY {state}: give every process the same {SHORTEST_KEY} random "
             "characters or more"
         )
+    if not environ.get("REPRISE_ENCRYPTION_KEYS"):
+        found.append(
+            f"REPRISE_ENCRYPTION_KEYS is not set: give every process the same {SHORTEST_KEY} "
+            "random characters or more, with which the secrets in the database are encrypted"
+        )
     if not environ.get("DATABASE_URL"):
         found.append("DATABASE_URL is not set")
     if not environ.get("BROKER_URL", "").startswith(AMQP):

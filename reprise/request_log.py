@@ -20,6 +20,8 @@ WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+/@-]{0,127}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 QUIET = frozenset({"operations", "static"})
 """Doors whose calls are told at DEBUG only: probes, scrapes and pictures."""
+WIRE_DOOR = "wire"
+"""Executors call all the time; only what they are refused is told at INFO."""
 NO_ROUTE = "none"
 WIRE = re.compile(r"api/v2/executors/<str:name>/(lease|reports|return|logs)/")
 UNCOUNTED = "reprise.uncounted"
@@ -72,7 +74,8 @@ def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> Non
     method = method if method in METHODS else "other"
     REQUESTS.labels(door, route, method, str(status)).inc()
     REQUEST_SECONDS.labels(door, route, method).observe(seconds)
-    level = logging.DEBUG if door in QUIET else logging.INFO
+    quiet = door in QUIET or (door == WIRE_DOOR and status < 400)
+    level = logging.DEBUG if quiet else logging.INFO
     if not logger.isEnabledFor(level):
         return
     told = {
@@ -100,7 +103,7 @@ def place_of(request: HttpRequest) -> tuple[str, str]:
 
 def _door(route: str) -> str:
     if route.startswith("api/"):
-        return "wire" if WIRE.fullmatch(route) else "rest"
+        return WIRE_DOOR if WIRE.fullmatch(route) else "rest"
     first = route.partition("/")[0]
     if first in {"healthz", "readyz", "metrics"}:
         return "operations"

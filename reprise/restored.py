@@ -5,6 +5,8 @@ tokens that executors still hold, and ids of events that readers remember as the
 over all of them keeps both unique for ever.
 """
 
+from typing import Any, NamedTuple
+
 import psycopg
 from psycopg import sql
 
@@ -13,6 +15,7 @@ JUMP = 1_000_000_000
 such jumps."""
 SEQUENCES = "'scheduler_fencing_token', pg_get_serial_sequence('sessions_app_sessionevent', 'id')"
 ACTION = "database.restore"
+FAILOVER = "database.failover"
 
 _JUMP = f"""
     SELECT setval(name, coalesce(pg_sequence_last_value(name), 0) + %s)
@@ -44,25 +47,66 @@ _AUDIT = """
 """
 
 
-def mark_restored(connection: "psycopg.Connection[tuple[object, ...]]", *, by: str) -> None:
+_STORED = """
+    SELECT s.system_identifier, s.timeline, k.system_identifier, k.timeline
+    FROM reprise_server() s LEFT JOIN reprise_knownserver k ON true
+"""
+_STORE = """
+    INSERT INTO reprise_knownserver (system_identifier, timeline)
+    SELECT system_identifier, timeline FROM reprise_server()
+    ON CONFLICT (only_row) DO UPDATE SET system_identifier = excluded.system_identifier,
+        timeline = excluded.timeline, since = clock_timestamp()
+"""
+
+
+class Server(NamedTuple):
+    """What tells a PostgreSQL from the ones that its data were on before."""
+
+    system_identifier: int
+    timeline: int
+
+    def __str__(self) -> str:
+        return f"{self.system_identifier} on timeline {self.timeline}"
+
+
+def mark_restored(connection: "psycopg.Connection[Any]", *, by: str) -> None:
     """Make an old state of the database safe to go on from; before anything else uses it.
 
     Harmless when done twice. Also collects the statistics that a dump does not carry.
     """
     with connection.transaction():
-        connection.execute(_JUMP, (JUMP,))
-        _begin_epoch(connection)
-        if connection.execute("SELECT to_regclass('reprise_eventcursor')").fetchone() != (None,):
-            connection.execute(_METRICS)  # a backup of before that table has none
-        if _has_column(connection, "scheduler_executor", "state_id"):
-            connection.execute(_STATE_DIRECTORIES)
-        connection.execute(_AUDIT, (by, ACTION))
+        jump_over(connection, by=by, action=ACTION)
+        if connection.execute("SELECT to_regclass('reprise_knownserver')").fetchone() != (None,):
+            store_server(connection)  # a backup of before that table has none
     connection.execute("ANALYZE")
 
 
-def _has_column(
-    connection: "psycopg.Connection[tuple[object, ...]]", table: str, column: str
-) -> bool:
+def jump_over(
+    connection: "psycopg.Connection[Any]", *, by: str, action: str, jumps: int = 1
+) -> None:
+    """Go on beyond all numbers that were given out, in another epoch; in a transaction."""
+    connection.execute(_JUMP, (jumps * JUMP,))
+    _begin_epoch(connection)
+    if connection.execute("SELECT to_regclass('reprise_eventcursor')").fetchone() != (None,):
+        connection.execute(_METRICS)  # a backup of before that table has none
+    if _has_column(connection, "scheduler_executor", "state_id"):
+        connection.execute(_STATE_DIRECTORIES)
+    connection.execute(_AUDIT, (by, action))
+
+
+def server_stored(connection: "psycopg.Connection[Any]") -> tuple[Server | None, Server]:
+    """The server that the database was last on, if that is known, and the one that it is on."""
+    row = connection.execute(_STORED).fetchone()
+    assert row is not None  # noqa: S101  # a function always gives one
+    return (None if row[2] is None else Server(row[2], row[3])), Server(row[0], row[1])
+
+
+def store_server(connection: "psycopg.Connection[Any]") -> None:
+    """Store the server that the database is on as the one that is known."""
+    connection.execute(_STORE)
+
+
+def _has_column(connection: "psycopg.Connection[Any]", table: str, column: str) -> bool:
     """Whether the backup is of a release that knew it."""
     found = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
@@ -71,7 +115,7 @@ def _has_column(
     return found.fetchone() is not None
 
 
-def _begin_epoch(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+def _begin_epoch(connection: "psycopg.Connection[Any]") -> None:
     if connection.execute("SELECT to_regproc('reprise_epoch')").fetchone() == (None,):
         connection.execute(_EVENTS)
         return

@@ -13,6 +13,7 @@ from reprise.models import EventCount, EventCursor
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
 from sessions_app.services import retention
+from sessions_app.services.audit import dispatches_forget
 from sessions_app.services.webhooks import deliveries_forget
 
 TASK_SECONDS = 40.0
@@ -20,6 +21,8 @@ TASK_SECONDS = 40.0
 FORGOTTEN = "events_deleted"
 DELIVERIES = 2_000
 """Of webhooks, that one transaction deletes."""
+DISPATCHES = 2_000
+"""Of the engine's, that one transaction deletes from the audit log."""
 
 
 class Pruned(NamedTuple):
@@ -30,7 +33,10 @@ class Pruned(NamedTuple):
 
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
-    """Archive chains, delete events and deliveries that are old, for up to so many seconds."""
+    """Archive chains, delete events, deliveries and automatic dispatches that are old.
+
+    For up to so many seconds.
+    """
     until = time.monotonic() + seconds
     now = database_now()
     sessions = events = 0
@@ -43,6 +49,9 @@ def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     deliveries_before = _before(now, "webhook_delivery_retention")
     if deliveries_before is not None:
         _repeat(lambda: deliveries_forget(deliveries_before, DELIVERIES), until)
+    dispatches_before = _before(now, "automatic_audit_retention")
+    if dispatches_before is not None:
+        _repeat(lambda: dispatches_forget(dispatches_before, DISPATCHES), until)
     return Pruned(sessions, events)
 
 

@@ -5,6 +5,7 @@
 | `DATABASE_URL` | PostgreSQL; standalone starts its own when it is absent |
 | `BROKER_URL` | RabbitMQ (`amqp://`); standalone uses one in memory when it is absent |
 | `REPRISE_SECRET_KEY` | signs browser sessions; random for each start when it is absent |
+| `REPRISE_ENCRYPTION_KEYS` | keys of stored secrets, newest first, by commas; random if absent |
 | `REPRISE_ALLOWED_HOSTS` | names under which the server answers, comma separated |
 | `REPRISE_PRODUCTION` | `1`: refuse to start without what several processes must share |
 | `REPRISE_HTTPS` | `1`: browsers come by HTTPS only, so that cookies are for HTTPS only |
@@ -17,6 +18,7 @@
 | `REPRISE_METRICS_DIR` | where processes of one family count; a new directory when absent |
 | `REPRISE_LOG_FORMAT` | `json` or `console`; JSON in production when it is absent |
 | `REPRISE_LOG_LEVEL` | the least level that is logged; WARNING when it is absent |
+| `REPRISE_ISOLATE_RUNS` | of standalone's executor: `on`, `partly` or `off`; off when absent |
 | `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
 | `REPRISE_POD_FIELDS_ALLOWED` | fields of a `pod_spec` that are not to be refused, by commas |
 | `REPRISE_POD_FIELDS_REFUSED` | fields of a `pod_spec` to refuse beside the usual ones, by commas |
@@ -30,6 +32,7 @@
 
 import os
 import secrets
+from datetime import timedelta
 from pathlib import Path
 
 import dj_database_url
@@ -37,6 +40,7 @@ import dj_database_url
 from loglines import lines
 from podspec.specification import refused_paths
 from reprise.production import problems
+from sessions_app.encryption import EncryptionKeys
 from sessions_app.webhook_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -57,6 +61,11 @@ if flag("REPRISE_PRODUCTION") and (wrong := problems(os.environ)):
     raise SystemExit(f"Reprise does not start: {'; '.join(wrong)} (docs/production.md)")
 
 SECRET_KEY = os.environ.get("REPRISE_SECRET_KEY") or secrets.token_urlsafe(48)
+_keys = listed("REPRISE_ENCRYPTION_KEYS")
+try:
+    ENCRYPTION_KEYS = EncryptionKeys(_keys or [secrets.token_urlsafe(48)], made_up=not _keys)
+except ValueError as error:
+    raise SystemExit(f"REPRISE_ENCRYPTION_KEYS: {error}") from None
 DEBUG = False
 ALLOWED_HOSTS = listed("REPRISE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 
@@ -81,6 +90,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_celery_beat",
+    "axes",
     "sessions_app",
     "scheduler",
     "reprise",
@@ -88,6 +98,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "reprise.request_log.RequestLog",
+    "reprise.page_security.PageSecurity",
+    "reprise.call_limits.CallLimits",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -97,6 +109,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "sessions_app.doors.DoorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "reprise.urls"
@@ -134,6 +147,14 @@ def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
             "DATABASE_URL: Reprise works with PostgreSQL, and needs an address such as "
             f"postgres://user:password@host:5432/name, not {url.partition(':')[0]!r}"
         )
+    soon = {
+        # A server that is gone without a word is noticed, and one that is back is soon connected.
+        "connect_timeout": 3,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }
     options = {
         # A pool hands connections back after each request; Django's own reuse would defeat it.
         "pool": {"min_size": 1, "max_size": pool_size, "timeout": 10},
@@ -141,15 +162,28 @@ def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
         "server_side_binding": True,
         "prepare_threshold": 3,
     }
-    return {**found, "CONN_MAX_AGE": 0, "OPTIONS": {**found.get("OPTIONS", {}), **options}}
+    return {
+        **found,
+        "ENGINE": "reprise.postgresql",
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {**soon, **found.get("OPTIONS", {}), **options},
+    }
 
 
 DATABASES = {"default": database(os.environ.get("DATABASE_URL", "postgres:///reprise"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+_VALIDATORS = "django.contrib.auth.password_validation."
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": _VALIDATORS + "UserAttributeSimilarityValidator"},
+    {"NAME": _VALIDATORS + "MinimumLengthValidator"},
+    {"NAME": _VALIDATORS + "CommonPasswordValidator"},
+    {"NAME": _VALIDATORS + "NumericPasswordValidator"},
+]
+# The first one counts wrong passwords, and refuses whoever had too many.
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
 ]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
@@ -179,6 +213,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}reprise/favicon.svg"}
     ],
     "STYLES": [f"{STATIC_URL}reprise/admin.css"],
+    "SCRIPTS": [f"{STATIC_URL}reprise/admin.js"],
     "SHOW_BACK_BUTTON": True,
     "DASHBOARD_CALLBACK": "reprise.dashboard.dashboard",
     "SIDEBAR": {"navigation": "reprise.dashboard.navigation"},
@@ -226,13 +261,23 @@ try:
 except ValueError as error:
     raise SystemExit(str(error)) from None
 LOGGING_CONFIG = "loglines.lines.configure"
-# A 4xx is the caller's business, and a line of `reprise.requests`.
 LOGGING = lines.configuration(
-    LOG_FORMAT, os.environ.get("REPRISE_LOG_LEVEL", "WARNING"), **{"django.request": "ERROR"}
+    LOG_FORMAT,
+    os.environ.get("REPRISE_LOG_LEVEL", "WARNING"),
+    **{
+        # A 4xx is the caller's business, and a line of `reprise.requests`.
+        "django.request": "ERROR",
+        # Two lines for each task, which the metrics count.
+        "celery.worker.strategy": "WARNING",
+        "celery.app.trace": "WARNING",
+    },
 )
 
 REPRISE_METRICS_TOKEN = os.environ.get("REPRISE_METRICS_TOKEN", "")
 REPRISE_DEFAULT_PROJECT = os.environ.get("REPRISE_DEFAULT_PROJECT")
+REPRISE_ISOLATE_RUNS = os.environ.get("REPRISE_ISOLATE_RUNS") or "off"
+# As whom runs act that are not isolated; set by standalone, whose executor they belong to.
+REPRISE_RUNS_AS = ""
 REPRISE_GRAPHQL_INTROSPECTION = flag("REPRISE_GRAPHQL_INTROSPECTION", "1")
 REPRISE_GRAPHIQL = flag("REPRISE_GRAPHIQL", "1")
 # Seconds, numbers and bytes.
@@ -265,11 +310,15 @@ REPRISE: dict[str, float] = {
     "initializing_timeout": 1800.0,
     # So many checks look for a pod that its cluster does not show.
     "missing_pod_checks": 3,
-    "log_cap_bytes": 16 * 1024 * 1024,
+    # Of a run's output its log has so much of the beginning, and if it is longer, of the end.
+    "log_cap_bytes": 12 * 1024 * 1024,
+    "log_tail_bytes": 4 * 1024 * 1024,
     # So long after its end a chain goes from the tables into the log, with the logs of its runs;
     # so long after that its events go, too. 0: never.
     "session_retention": 90 * 86_400.0,
     "event_retention": 365 * 86_400.0,
+    # So long the audit log tells of a retry that the engine brought. 0: for ever.
+    "automatic_audit_retention": 365 * 86_400.0,
     # Whoever follows events is asked this often whether they still may.
     "stream_check_after": 60.0,
     # A webhook is paused when so many attempts in a row have failed, for so long.
@@ -279,8 +328,29 @@ REPRISE: dict[str, float] = {
     "webhook_delivery_retention": 30 * 86_400.0,
     # Tasks that send webhooks at once, over all workers.
     "webhook_senders": 1,
+    # The front ends a body that is not whole in this time (the longer one is for executors, bulk
+    # calls and simulations), or brings fewer bytes a second after the first seconds.
+    "body_timeout": 30.0,
+    "long_body_timeout": 120.0,
+    "body_grace": 10.0,
+    "body_bytes_per_second": 1000.0,
+    # So many bodies may be unfinished in one front, in all and from one address.
+    "unfinished_bodies": 256,
+    "unfinished_bodies_per_address": 16,
+    # After so many wrong passwords of one user, or from one address, no password is looked at
+    # for so long.
+    "login_failures": 10,
+    "login_cool_off": 900.0,
     # A worker that did nothing for this long, beside a broker that answers, is started anew.
     "worker_stuck_after": 60.0,
+    # A sweep of deadlines that no worker has begun within the first time runs in beat, and does so
+    # again each time that the second has passed.
+    "sweep_taken_within": 10.0,
+    "sweep_standby_every": 5.0,
+    # So long a statement of a call may take, and wait for a lock; then the call is a 503. 0: for
+    # ever. Tasks, commands and migrations have no such limits.
+    "call_statement_timeout": 30.0,
+    "call_lock_timeout": 5.0,
     # Calls a minute of one token, and of one address without a valid token; 0: no limit. The
     # executors' wire has none.
     "token_requests_per_minute": 60_000,
@@ -290,6 +360,17 @@ REPRISE = {
     name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))
     for name, default in REPRISE.items()
 }
+
+AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
+AXES_FAILURE_LIMIT = int(REPRISE["login_failures"])
+AXES_COOLOFF_TIME = timedelta(seconds=REPRISE["login_cool_off"])
+# Whoever goes on trying would keep the user out for ever.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_CLIENT_IP_CALLABLE = "sessions_app.addresses.request_address"
+AXES_LOCKOUT_CALLABLE = "reprise.locked_out.locked_out"
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 
 try:
     POD_FIELDS_REFUSED = refused_paths(

@@ -5,6 +5,7 @@ slices, so that a reader, however slow, holds no thread and no database connecti
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -12,11 +13,14 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
 from loglines.context import bind
 from reprise.request_log import HEADER, METHOD, UNCOUNTED
 from sessions_app.instruments import HELD
 from sessions_app.services.logs import log_more
+
+logger = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -148,7 +152,13 @@ async def _go_on(
     offset = int(opened.headers.get(b"x-reprise-log-offset", b"0"))
     final = not _follows(scope)
     while not closing() and not reader.gone and await permission.holds():
-        data, ended = await in_thread(log_more, session_id, offset)
+        try:
+            data, ended = await in_thread(log_more, session_id, offset)
+        except (OperationalError, InterfaceError) as error:
+            # To end the answer here would say that this was all of the log.
+            logger.info("a log waits for the database: %s", error)
+            await reader.pause()
+            continue
         offset += len(data)
         if data:
             await reader.send(data)

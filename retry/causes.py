@@ -3,6 +3,8 @@
 from enum import StrEnum
 
 from retry.evidence import ContainerFacts, Termination, message_tail
+from retry.node_refusals import NODE_REFUSALS, REFUSED
+from retry.pod_facts import WORKLOAD_EVICTED
 
 
 class RetryCause(StrEnum):
@@ -73,8 +75,12 @@ def oom_killed(container: ContainerFacts) -> bool:
 def _rows(termination: Termination) -> list[RetryCause]:
     """Give the row of every fact that the termination has, in no order, some of them repeatedly."""
     rows = [row for word in termination.conditions if (row := _stated(word))]
-    if termination.reason and (row := _reason_row(termination)):
-        rows.append(row)
+    reason_row = _reason_row(termination) if termination.reason else None
+    if reason_row:
+        rows.append(reason_row)
+    elif REFUSED in termination.conditions:
+        # Nobody has heard of why; another node may not have heard of it, either.
+        rows.append(RetryCause.AGENT_TRANSIENT)
     # Every disruption has this condition; the word beside it says which kind it was.
     if "DisruptionTarget" in termination.conditions and RetryCause.PREEMPTED not in rows:
         rows.append(RetryCause.EVICTED)
@@ -82,7 +88,18 @@ def _rows(termination: Termination) -> list[RetryCause]:
         rows.append(RetryCause.AGENT_TRANSIENT)
     if termination.exit_code:
         rows.append(RetryCause.KERNEL_NONZERO_EXIT)
+    rows += _container_rows(termination, sidecars=False) or _container_rows(
+        termination, sidecars=True
+    )
+    return rows
+
+
+def _container_rows(termination: Termination, *, sidecars: bool) -> list[RetryCause]:
+    """Give the rows of the sidecars' facts, or of those of all other containers."""
+    rows = []
     for container in termination.containers:
+        if container.sidecar is not sidecars:
+            continue
         if row := _ending_row(container.reason, container.exit_code):
             rows.append(row)
         if container.exit_code:
@@ -126,6 +143,8 @@ def _stated(word: str) -> RetryCause | None:
     # The kubelet's suffix is the name of a resource, and clusters define their own: lower case.
     if row is None and word.startswith("OutOf") and word[5:6].islower():
         return RetryCause.AGENT_TRANSIENT
+    if row is None and word.startswith(WORKLOAD_EVICTED):
+        return RetryCause.EVICTED
     return row
 
 
@@ -140,15 +159,27 @@ _CONTAINER_WORDS = {
     "ErrImageNeverPull": RetryCause.IMAGE_PULL_FAILURE,
     "RegistryUnavailable": RetryCause.IMAGE_PULL_FAILURE,
     "ImageInspectError": RetryCause.IMAGE_PULL_FAILURE,
+    "SignatureValidationFailed": RetryCause.IMAGE_PULL_FAILURE,
     "CrashLoopBackOff": RetryCause.START_FAILURE,
     "CreateContainerError": RetryCause.START_FAILURE,
     "CreateContainerConfigError": RetryCause.START_FAILURE,
     "StartError": RetryCause.START_FAILURE,
     "RunContainerError": RetryCause.START_FAILURE,
     "ContainerCannotRun": RetryCause.START_FAILURE,
+    "RROUnsupported": RetryCause.START_FAILURE,
+    "ImageVolumeMountFailed": RetryCause.START_FAILURE,
+    "PreCreateHookError": RetryCause.START_FAILURE,
+    "PreStartHookError": RetryCause.START_FAILURE,
+    "PostStartHookError": RetryCause.START_FAILURE,
 }
+WITHHELD = "SecretsWithheld"
+"""Of a session that no executor was told of, since nobody could give it its secrets."""
 _STATED_WORDS = {
     **_CONTAINER_WORDS,
+    **{
+        word: RetryCause.AGENT_TRANSIENT if elsewhere else RetryCause.START_FAILURE
+        for word, elsewhere in NODE_REFUSALS.items()
+    },
     "ValidationError": RetryCause.VALIDATION_ERROR,
     "Invalid": RetryCause.VALIDATION_ERROR,
     "BadRequest": RetryCause.VALIDATION_ERROR,
@@ -156,6 +187,7 @@ _STATED_WORDS = {
     "Preempting": RetryCause.PREEMPTED,
     "Preempted": RetryCause.PREEMPTED,
     "PreemptionByScheduler": RetryCause.PREEMPTED,
+    f"{WORKLOAD_EVICTED}DueToPreempted": RetryCause.PREEMPTED,
     "Evicted": RetryCause.EVICTED,
     "EvictionByEvictionAPI": RetryCause.EVICTED,
     "DeletionByTaintManager": RetryCause.EVICTED,
@@ -166,15 +198,9 @@ _STATED_WORDS = {
     "ExecutorLost": RetryCause.AGENT_TRANSIENT,
     "PodVanished": RetryCause.AGENT_TRANSIENT,
     "PodDeleted": RetryCause.AGENT_TRANSIENT,
+    WITHHELD: RetryCause.AGENT_TRANSIENT,
     "PodCreateFailed": RetryCause.AGENT_TRANSIENT,
     "NodeLost": RetryCause.AGENT_TRANSIENT,
-    "NodeShutdown": RetryCause.AGENT_TRANSIENT,
-    "UnexpectedAdmissionError": RetryCause.AGENT_TRANSIENT,
-    "NodeAffinity": RetryCause.AGENT_TRANSIENT,
-    "NodeName": RetryCause.AGENT_TRANSIENT,
-    "NodePorts": RetryCause.AGENT_TRANSIENT,
-    "TaintToleration": RetryCause.AGENT_TRANSIENT,
-    "TopologyAffinityError": RetryCause.AGENT_TRANSIENT,
     "DeadlineExceeded": RetryCause.DEADLINE_EXCEEDED,
     "OOMKilled": RetryCause.OOM_KILLED,
     "Unschedulable": RetryCause.SCHEDULER_TIMEOUT,

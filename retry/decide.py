@@ -10,11 +10,13 @@ from retry.budgets import (
     budgets,
     counters_after,
     max_attempts,
+    open_budgets,
     retries_enabled,
 )
 from retry.case import Case, Verdict, judge, spent
 from retry.causes import CauseClass, RetryCause, cause_class, classify
 from retry.decision import Chain, Decision, Mode, Settings, TraceStep
+from retry.endings import TRACED_CHARACTERS, ending_facts
 from retry.evidence import ContainerFacts, Termination, first_failed_container
 from retry.matching import CompiledCategory, Facts, NamedPolicy, category_of
 from retry.merge import MergedBounds, bounded
@@ -32,20 +34,8 @@ __all__ = [
     "counters_after",
     "decide",
     "max_attempts",
+    "open_budgets",
 ]
-
-# The trace is stored with every failure, and its words are free text from clusters.
-_TRACED_CHARACTERS = 200
-# Of what never ran, the cluster's own words are all that there is.
-_NOT_STARTED = frozenset(
-    {
-        RetryCause.VALIDATION_ERROR,
-        RetryCause.IMAGE_PULL_FAILURE,
-        RetryCause.START_FAILURE,
-        RetryCause.SCHEDULER_TIMEOUT,
-    }
-)
-_TRACED_CONDITIONS = 20
 
 
 def decide(
@@ -129,19 +119,11 @@ def _note_cause(
 ) -> None:
     facts: TraceStep = {
         "given": given,
+        **ending_facts(termination, container),
         "exit_code": case.exit_code,
-        "container": container.name[:_TRACED_CHARACTERS] if container else "",
-        "reason": termination.reason[:_TRACED_CHARACTERS],
-        "conditions": [
-            word[:_TRACED_CHARACTERS] for word in termination.conditions[:_TRACED_CONDITIONS]
-        ],
-        "lease_expired": termination.lease_expired,
-        "node": termination.node[:_TRACED_CHARACTERS],
         "class": case.kind.value,
         "failure_category": case.facts.category,
     }
-    if case.cause in _NOT_STARTED and termination.pod_message:
-        facts["said"] = termination.pod_message[:_TRACED_CHARACTERS]
     case.note("classify", case.cause.value, **facts)
 
 
@@ -173,7 +155,7 @@ def _workload(case: Case) -> Verdict | None:
         return None
     said = {
         "after": voice.after,
-        "category": voice.category[:_TRACED_CHARACTERS],
+        "category": voice.category[:TRACED_CHARACTERS],
         "defined": voice.category == case.facts.category,
     }
     return judge(case, "workload", "workload_said_no", voice.retry, **said)

@@ -26,7 +26,8 @@ class ContainerFacts:
     """How one container stood at the end; `exit_code` is None if it never terminated.
 
     `finished_at` is RFC 3339 text as the cluster gave it, or the text of a number of seconds, or
-    empty.
+    empty. A `sidecar` serves the other containers for as long as they run: it tells why a session
+    failed only if none of them did.
     """
 
     name: str = ""
@@ -35,6 +36,7 @@ class ContainerFacts:
     reason: str = ""
     message: str = ""
     finished_at: str = ""
+    sidecar: bool = False
 
     @classmethod
     def from_json(cls, obj: object) -> "ContainerFacts":
@@ -57,7 +59,8 @@ class Termination:
     `status` is `error`, `terminated` (success) or `cancelled`. `conditions` and `reason` are words
     in the cluster's spelling (`OOMKilled`, `Evicted`); `reason` is read as a pod's and as a
     container's. `message` is the workload's own (its termination log), `pod_message` the cluster's.
-    `lease_expired` says that the executor or its lease was lost.
+    `lease_expired` says that the executor or its lease was lost, `rank` which of a session's pods
+    it is about, None if it has one.
     """
 
     status: str = "error"
@@ -69,6 +72,7 @@ class Termination:
     node: str = ""
     lease_expired: bool = False
     containers: tuple[ContainerFacts, ...] = ()
+    rank: int | None = None
 
     @classmethod
     def from_json(cls, obj: object) -> "Termination":
@@ -99,13 +103,19 @@ class Termination:
 def first_failed_container(termination: Termination) -> ContainerFacts | None:
     """Give the container that failed first, by finish time and then by name; None if none did.
 
-    Init containers count; one whose finish time cannot be read comes after those that have one.
+    Init containers count; one whose finish time cannot be read comes after those that have one, and
+    sidecars come after all others.
     """
     return first_failed(termination.containers)
 
 
 def exit_code_of(termination: Termination) -> int | None:
-    """Give the first failed container's exit code, or without one the session's own."""
+    """Give the first failed container's exit code, or without one the session's own.
+
+    That of a success is 0, whatever became of its sidecars and of its containers' children.
+    """
+    if termination.status == "terminated":
+        return 0
     container = first_failed_container(termination)
     return termination.exit_code if container is None else container.exit_code
 
@@ -135,17 +145,18 @@ def facts_of_pod(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
 
 
 def first_failed(containers: Sequence[ContainerFacts]) -> ContainerFacts | None:
+    """Give the one of these containers that failed first; None if none did."""
     failed = [container for container in containers if container.failed]
     if len(failed) < 2:
         return failed[0] if failed else None
     return min(failed, key=_finish_order)
 
 
-def _finish_order(container: ContainerFacts) -> tuple[float, str, str]:
+def _finish_order(container: ContainerFacts) -> tuple[bool, float, str, str]:
     seconds = _seconds(container.finished_at)
     if seconds is None:
-        return float("inf"), container.finished_at, container.name
-    return seconds, "", container.name
+        return container.sidecar, float("inf"), container.finished_at, container.name
+    return container.sidecar, seconds, "", container.name
 
 
 def _seconds(moment: str) -> float | None:
@@ -203,6 +214,13 @@ def _exit_code(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value not in _EXIT_CODES:
         raise _MalformedError
     return value
+
+
+def _rank(value: object) -> int:
+    rank = _exit_code(value)
+    if rank < 0:
+        raise _MalformedError
+    return rank
 
 
 def _status(value: object) -> str:
@@ -263,6 +281,7 @@ def _dump_value(name: str, value: Any) -> Any:
 _CONTAINER_READERS: dict[str, _Reader] = {
     "name": _text,
     "init": _flag,
+    "sidecar": _flag,
     "exit_code": _exit_code,
     "reason": _text,
     "message": _text,
@@ -278,4 +297,5 @@ _TERMINATION_READERS: dict[str, _Reader] = {
     "node": _text,
     "lease_expired": _flag,
     "containers": _containers,
+    "rank": _rank,
 }

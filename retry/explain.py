@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from retry import explain_next, explain_rules
 from retry.advice import advice
+from retry.attempts import budget_words
+from retry.budgets import MANUAL_BUDGET
 from retry.durations import in_words
+from retry.endings import ending
 from retry.step_facts import Facts, Sentence, moment, number, passed, seconds
 
 
@@ -31,45 +34,11 @@ def _sentence(step: Facts) -> str:
 
 def _classify(step: Facts) -> str:
     cause = str(step.get("result", "unknown"))
-    told = _ENDINGS.get(cause, "The session failed")
-    if cause == "kernel_nonzero_exit" and step.get("exit_code") is not None:
-        told += f" with code {step['exit_code']}"
-    told = told.replace("{container}", _container(step))
-    node = f" on node {step['node']}" if step.get("node") and cause in _ENDED_ON_A_NODE else ""
     category = step.get("failure_category")
     also = f" and the failure category {category}" if category else ""
     words = str(step.get("said") or "").rstrip(". ")
     said = f" The cluster said: {words}." if words else ""
-    return f"{told}{node}, so the cause is {cause}{also}.{said}"
-
-
-def _container(step: Facts) -> str:
-    return f"The container {step['container']}" if step.get("container") else "The container"
-
-
-_ENDINGS = {
-    "user_cancelled": "The session was cancelled",
-    "validation_error": "The specification was rejected",
-    "quota_exceeded": "The quota refused the session",
-    "preempted": "The run was preempted",
-    "evicted": "The run was evicted",
-    "limit_exceeded": "The run was evicted for passing its own limit",
-    "agent_transient": "The platform lost the run or could not take it",
-    "deadline_exceeded": "The run passed its deadline",
-    "oom_killed": "{container} was OOM-killed",
-    "image_pull_failure": "The image could not be pulled",
-    "start_failure": "The container could not be started",
-    "scheduler_timeout": "No node could be found in time",
-    "kernel_nonzero_exit": "{container} exited",
-    "unknown": "Nothing that was recorded explains the end",
-}
-_ENDED_ON_A_NODE = frozenset(_ENDINGS) - {
-    "user_cancelled",
-    "validation_error",
-    "quota_exceeded",
-    "scheduler_timeout",
-    "unknown",
-}
+    return f"{ending(cause, step)}, so the cause is {cause}{also}.{said}"
 
 
 def _session_type(step: Facts) -> str:
@@ -127,7 +96,7 @@ def _exit_code(step: Facts) -> str:
 
 def _budget(step: Facts) -> str:
     used, limit, name = step.get("used"), step.get("limit"), step.get("budget")
-    told = f"{used} of {limit} retries of budget {name} were used"
+    told = f"{used} of {limit} {budget_words(str(name))} were used"
     return f"{told}; this one pays from it." if passed(step) else f"{told}, so none is left."
 
 
@@ -140,7 +109,7 @@ def _outcome(fields: Facts) -> str:
         return _REFUSALS.get(str(fields.get("retry_state")), "The session is not retried.")
     if fields.get("state") == "held":
         return "The retry is held until retries are switched on again."
-    if fields.get("state") == "cancelled":
+    if fields.get("state") == "cancelled" or fields.get("paid_by") == MANUAL_BUDGET:
         return "The retry was cancelled before it came due."
     delay, due_at = seconds(fields, "delay"), fields.get("due_at")
     after = f"after {in_words(delay)}" if delay else "at once"
@@ -167,7 +136,8 @@ def _by_hand(fields: Facts) -> str:
         waits = "waits" if fields.get("state") == "scheduled" else "waited"
         told = f"{asked} asked for another attempt, which {waits} for a slot of its own"
         return f"{told}: it was over the limit of retries a minute."
-    return f"It was retried at once by hand, by {by}." if by else ""
+    paid = ", on no budget" if fields.get("paid_by") == MANUAL_BUDGET else ""
+    return f"It was retried at once by hand, by {by}{paid}." if by else ""
 
 
 _REFUSALS = {

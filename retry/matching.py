@@ -283,6 +283,11 @@ def _conditions(names: Sequence[str], container: str | None, init: bool) -> Test
     of_pod = frozenset(names) - {"OOMKilled"}
     if "OOMKilled" not in names:
         return lambda facts: not of_pod.isdisjoint(facts.conditions)
+    if container is not None:
+        # It may be a sidecar, whose end counts for the whole only where nothing else failed.
+        return lambda facts: (
+            facts.oom_killed(container, init) or not of_pod.isdisjoint(facts.conditions)
+        )
     return lambda facts: (
         (
             # A container's end is among the conditions of the whole, so that one look tells most.

@@ -7,7 +7,11 @@ passed on as they are; the reader of the wire form drops those of a wrong type.
 from collections.abc import Iterator
 from typing import Any
 
+from retry.node_refusals import REFUSED
+
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+WORKLOAD_EVICTED = "WorkloadEvicted"
+"""How the reasons of Kueue's evictions begin; what they are due to comes after it."""
 
 _Object = dict[str, Any]
 
@@ -23,7 +27,7 @@ def pod_facts(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
     if not isinstance(pod, dict):
         return {}
     status = _object(pod, "status")
-    containers = [*_containers(status, init=True), *_containers(status, init=False)]
+    containers = _containers(pod)
     succeeded = pod_phase(pod) == "Succeeded"
     facts = {
         "status": "terminated" if succeeded else "error",
@@ -52,19 +56,34 @@ def _conditions(pod: _Object, containers: list[_Object], deleted_by_us: bool) ->
         yield "DisruptionTarget"
         if reason := _text(disruption, "reason"):
             yield reason
+    elif (eviction := _workload_eviction(pod)) is not None:
+        yield _text(eviction, "reason")
     elif not deleted_by_us and _was_deleted(pod):
         yield "PodDeleted"
     if _unscheduled(pod) is not None:
         yield "Unschedulable"
+    yield from _of_its_node(pod, containers)
+
+
+def _of_its_node(pod: _Object, containers: list[_Object]) -> Iterator[str]:
     if _node_is_gone(pod, containers):
         yield "NodeLost"
     if _node_shut_down(pod):
         yield "NodeShutdown"
+    if _node_refused(pod):
+        yield REFUSED
 
 
 def _disruption(pod: _Object) -> _Object | None:
     """The control plane or the kubelet was about to end the pod, for a reason of its own."""
     return _condition(pod, "DisruptionTarget", "True")
+
+
+def _workload_eviction(pod: _Object) -> _Object | None:
+    """Kueue took the pod's place back: it has a condition of its own for that."""
+    stopped = _condition(pod, "TerminationTarget", "True")
+    evicted = _text(stopped, "reason").startswith(WORKLOAD_EVICTED)
+    return stopped if evicted else None
 
 
 def _unscheduled(pod: _Object) -> _Object | None:
@@ -107,7 +126,7 @@ def _node_is_gone(pod: _Object, containers: list[_Object]) -> bool:
     if phase != "Failed" or _text(_object(pod, "status"), "reason"):
         return phase == "Unknown"
     return any("running" in _object(each, "state") for each in _statuses(pod)) and not any(
-        container.get("exit_code") for container in containers
+        container.get("exit_code") for container in containers if not container["sidecar"]
     )
 
 
@@ -117,12 +136,27 @@ def _node_shut_down(pod: _Object) -> bool:
     return _text(_object(pod, "status"), "reason") == "Terminated"
 
 
+def _node_refused(pod: _Object) -> bool:
+    """The kubelet says why it failed the pod, and knows of no container of it."""
+    why = _text(_object(pod, "status"), "reason")
+    return bool(why) and pod_phase(pod) == "Failed" and not _statuses(pod)
+
+
 def _pod_message(pod: _Object) -> str:
     """Give what the cluster says of the pod, or else of whatever ended it or holds it up."""
     status = _object(pod, "status")
-    waiting = [_object(_object(each, "state"), "waiting") for each in _statuses(pod)]
-    sayings = (status, _disruption(pod), *waiting, _unscheduled(pod))
+    waiting = [_object(_object(each, "state"), "waiting") for each in _those_that_tell(pod)]
+    ended_by = (_disruption(pod), _workload_eviction(pod))
+    sayings = (status, *ended_by, *waiting, _unscheduled(pod))
     return next((said for each in sayings if (said := _text(each, "message"))), "")
+
+
+def _those_that_tell(pod: _Object) -> list[_Object]:
+    """The container statuses but for those of sidecars, if another container has failed."""
+    sidecars, statuses = sidecar_names(pod), _statuses(pod)
+    others = [each for each in statuses if _text(each, "name") not in sidecars]
+    ends = (_object(_object(each, "state"), "terminated") for each in others)
+    return others if any(end.get("exitCode") for end in ends) else statuses
 
 
 def _statuses(pod: _Object) -> list[_Object]:
@@ -130,9 +164,25 @@ def _statuses(pod: _Object) -> list[_Object]:
     return [*_items(status, "initContainerStatuses"), *_items(status, "containerStatuses")]
 
 
-def _containers(status: _Object, *, init: bool) -> list[_Object]:
-    statuses = _items(status, "initContainerStatuses" if init else "containerStatuses")
-    return [{"name": each.get("name"), "init": init, **_ending(each)} for each in statuses]
+def _containers(pod: _Object) -> list[_Object]:
+    status, sidecars = _object(pod, "status"), sidecar_names(pod)
+    return [
+        {
+            "name": each.get("name"),
+            "init": init,
+            "sidecar": init and _text(each, "name") in sidecars,
+            **_ending(each),
+        }
+        for init, kind in ((True, "initContainerStatuses"), (False, "containerStatuses"))
+        for each in _items(status, kind)
+    ]
+
+
+def sidecar_names(pod: object) -> frozenset[str]:
+    """Give the names of the init containers that run as long as the pod does."""
+    inits = _items(_object(pod, "spec"), "initContainers")
+    stay = (each for each in inits if _text(each, "restartPolicy") == "Always")
+    return frozenset(name for each in stay if (name := _text(each, "name")))
 
 
 def _ending(container: _Object) -> _Object:

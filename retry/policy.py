@@ -17,6 +17,7 @@ from pydantic import (
     PlainSerializer,
     StrictBool,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
 
@@ -89,12 +90,15 @@ def _ratio(value: object) -> float:
     return number
 
 
-def _member(kind: type[_Enum]) -> Callable[[object], _Enum]:
+def _member(kind: type[_Enum], *, but: frozenset[_Enum] = frozenset()) -> Callable[[object], _Enum]:
+    """Read a member in any case; the refusal of what is none leaves out those in `but`."""
+    names = ", ".join(each for each in kind if each not in but)
+
     def read(value: object) -> _Enum:
         member = kind.__members__.get(value.upper()) if isinstance(value, str) else None
         if member is None:
             raise PydanticCustomError(
-                "not_a_member", "must be one of: {members}", {"members": ", ".join(kind)}
+                "not_a_member", "must be one of: {members}", {"members": names}
             )
         return member
 
@@ -104,7 +108,7 @@ def _member(kind: type[_Enum]) -> Callable[[object], _Enum]:
 def _causes(value: object) -> frozenset[RetryCause]:
     if not isinstance(value, list | tuple | set | frozenset):
         raise PydanticCustomError("causes", "must be a list of causes")
-    read = _member(RetryCause)
+    read = _member(RetryCause, but=NEVER_CAUSES)
     causes = frozenset(read(item) for item in value)
     if never := causes & NEVER_CAUSES:
         raise PydanticCustomError(
@@ -133,8 +137,10 @@ NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_not_negative)]
 Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_ratio)]
 Strategy = Annotated[BackoffStrategy, BeforeValidator(_member(BackoffStrategy))]
 Jitter = Annotated[JitterMode, BeforeValidator(_member(JitterMode))]
+RETRIABLE = {"enum": [cause.value for cause in RetryCause if cause not in NEVER_CAUSES]}
+"""What a document says of a cause that a policy may name."""
 Causes = Annotated[
-    frozenset[RetryCause],
+    frozenset[Annotated[RetryCause, WithJsonSchema({"type": "string", **RETRIABLE})]],
     BeforeValidator(_causes),
     PlainSerializer(lambda causes: sorted(cause.value for cause in causes), list[str]),
 ]

@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from retry import quantity
 from retry.causes import NEVER_CAUSES, RetryCause
 from retry.durations import LONGEST, PATTERN, parse_duration
 from retry.patterns import MAX_PATTERN, pattern
-from retry.policy import MAX_EXIT_CODE, positive, whole_number
+from retry.policy import MAX_EXIT_CODE, RETRIABLE, positive, whole_number
 
 MAX_NAME = 63
 MAX_RETRY_LIMIT = 1000
@@ -167,5 +167,7 @@ Duration = Annotated[str, _WRITTEN, BeforeValidator(_duration)]
 PositiveDuration = Annotated[str, _WRITTEN, BeforeValidator(_longer_than_nothing)]
 GrowthFactor = Annotated[float, Field(gt=1), BeforeValidator(_growth_factor)]
 Amount = Annotated[str | int | float, BeforeValidator(_amount)]
-Cause = Annotated[RetryCause, BeforeValidator(_cause)]
+Cause = Annotated[
+    RetryCause, BeforeValidator(_cause), WithJsonSchema({"type": "string", **RETRIABLE})
+]
 PatternText = Annotated[str, Field(max_length=MAX_PATTERN), BeforeValidator(_pattern)]

@@ -9,7 +9,15 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
@@ -35,6 +43,8 @@ from retry.rule_fields import (
 )
 
 API_VERSION = "reprise/v1"
+ARMADA = "armadaproject.io/v1"
+"""What Armada's own policies, which have the same form, say in its place."""
 MAX_RULES = 100
 MAX_POLICIES = 16
 MATCHERS = (
@@ -201,10 +211,18 @@ def _refuse(
         raise ValidationError.from_exception_data(title, errors)
 
 
-class PolicyDocument(Part):
-    """A `RetryPolicy` as it is applied, shown and stored."""
+def _our_version(value: object) -> object:
+    return API_VERSION if value == ARMADA else value
 
-    api_version: Literal["reprise/v1"]
+
+class PolicyDocument(Part):
+    """A `RetryPolicy` as it is applied, shown and stored; Armada's version is read as our own."""
+
+    api_version: Annotated[
+        Literal["reprise/v1"],
+        BeforeValidator(_our_version),
+        WithJsonSchema({"enum": [API_VERSION, ARMADA], "type": "string"}),
+    ]
     kind: Literal["RetryPolicy"]
     metadata: Metadata
     spec: Spec

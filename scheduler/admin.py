@@ -80,7 +80,7 @@ class ExecutorAdmin(ShowsToken):
     ordering = ("name",)
     autocomplete_fields = ("projects",)
     readonly_fields = (
-        *("health", "trouble", "heartbeat", "driver"),
+        *("health", "trouble", "troubled_projects", "heartbeat", "driver"),
         *("lease_count", "max_sessions", "node_table"),
     )
     fieldsets = (
@@ -128,6 +128,11 @@ class ExecutorAdmin(ShowsToken):
     )
     def health(self, executor: Executor) -> str:
         return health_of(executor.last_seen_at, timezone.now()).replace("_", " ")
+
+    @column("trouble of single projects")
+    def troubled_projects(self, executor: Executor) -> str:
+        told = sorted(executor.project_troubles.values(), key=lambda each: str(each["project"]))
+        return "; ".join(f"{each['project']}: {each['trouble']}" for each in told)
 
     @column("heartbeat", ordering="last_seen_at")
     def heartbeat(self, executor: Executor) -> str:

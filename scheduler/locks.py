@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import connection
+from django.db import OperationalError, connection
 
 from scheduler.models import Executor
 from sessions_app.bulk import array, columns
@@ -48,13 +48,25 @@ def leases_of(executor_id: int) -> list[HeldLease]:
         return [HeldLease._make(row) for row in cursor.fetchall()]
 
 
+_TOKENS = """
+    SELECT nextval('scheduler_fencing_token') FROM generate_series(1, %s)
+    WHERE (SELECT reprise_server_known())
+"""
+
+
 def next_fencing_tokens(count: int) -> list[int]:
-    """Fresh tokens, growing; a token is never given twice."""
+    """Fresh tokens, growing; a token is never given twice.
+
+    Raises `OperationalError` while the database is on a server that is not known: an older one may
+    have given the same tokens. The connection is looked at again before it serves anything else.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT nextval('scheduler_fencing_token') FROM generate_series(1, %s)", [count]
-        )
-        return [row[0] for row in cursor.fetchall()]
+        cursor.execute(_TOKENS, [count])
+        tokens = [row[0] for row in cursor.fetchall()]
+    if count and not tokens:
+        connection.connect_anew()  # type: ignore[attr-defined]  # of our own backend
+        raise OperationalError("the database is on another server than before; try again")
+    return tokens
 
 
 _SCANS = "SELECT " + ", ".join(

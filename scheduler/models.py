@@ -26,6 +26,9 @@ class Executor(models.Model):
     max_sessions = models.PositiveIntegerField(default=0)
     trouble = models.TextField(blank=True, default="", db_default="")
     """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
+    project_troubles = models.JSONField(default=dict, db_default={})
+    """Why it can start nothing of some projects: by the id of a project its `project` (address) and
+    the `trouble`. Only of those of which something waits."""
     last_seen_at = models.DateTimeField(null=True)
     warned_at = models.DateTimeField(null=True)
     """When its silence was told; empty since it has been heard again."""

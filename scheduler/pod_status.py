@@ -3,6 +3,7 @@
 A table of facts, first match from the top, over all containers, init containers included.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any
 
 from retry.causes import RetryCause, classify
 from retry.evidence import Termination
+from retry.node_refusals import REFUSED
 from retry.pods import termination_from_pod
 
 SAID_LENGTH = 400
@@ -70,15 +72,22 @@ _NEVER_STARTS = frozenset(
         "StartError",
         "RunContainerError",
         "ContainerCannotRun",
+        "RROUnsupported",
+        "ImageVolumeMountFailed",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "PostStartHookError",
     }
 )
 _MAY_PASS = frozenset({"ErrImagePull", "RegistryUnavailable", "ImageInspectError"})
 _IMAGE_TROUBLES = {
     "InvalidImageName": "its image {image} has no valid name",
     "ImagePullBackOff": "its image {image} cannot be pulled",
+    "SignatureValidationFailed": "the signature of its image {image} is not valid",
     "ErrImageNeverPull": "its image {image} is not on the node and must not be pulled there",
 }
 _START_TROUBLES = {"CrashLoopBackOff": "it ends and is started again, again and again"}
+_START_TROUBLES["RROUnsupported"] = "its node cannot make its mounts read-only recursively"
 _USUAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 # What stands for a cause where the pod itself does not say it.
@@ -90,26 +99,42 @@ _WORDS = {
 }
 
 
-def assess(pod: object) -> StartState:
-    """Where the pod stands; any JSON value is a pod, if a malformed one. Never raises."""
+def assess(pod: object, heard: str = "") -> StartState:
+    """Where the pod stands; any JSON value is a pod, if a malformed one. Never raises.
+
+    `heard` is what a core Event said of it last, `FailedMount: ...`.
+    """
     if not isinstance(pod, Mapping):
         return _NO_POD
     state = _of_containers(pod) or _of_phase(pod)
-    rank = _text(_object(_object(pod, "metadata"), "labels"), "reprise.dev/rank")
-    if state.message and rank not in {"", "0"}:
-        return replace(state, message=f"rank {rank[:8]}: {state.message}")
+    if state.progress is Progress.INITIALIZING:
+        state = _EVENT_TROUBLES.get(_event_reason(heard), state)
+    rank = _rank(pod)
+    if state.message and rank:
+        return replace(state, message=f"rank {rank}: {state.message}")
     return state
 
 
-def evidence(pod: object, cause: RetryCause) -> Termination:
+def evidence(pod: object, cause: RetryCause, heard: str = "") -> Termination:
     """The facts of a session whose start has failed with this pod, for this cause.
 
-    A fact of the pod that stands higher in the table of causes still wins over it.
+    A fact of the pod that stands higher in the table of causes still wins over it. What it does not
+    say itself an Event may have said.
     """
     said = replace(termination_from_pod(pod, deleted_by_us=True), status="error", exit_code=None)
+    said = replace(said, rank=_rank(pod) or None)
+    if not said.pod_message and _event_reason(heard):
+        said = replace(said, pod_message=heard)
     if classify(said) is cause or cause not in _WORDS:
         return said
     return replace(said, conditions=(*said.conditions, _WORDS[cause]))
+
+
+def _rank(pod: object) -> int:
+    """Which of several pods it is; 0 also of a session's only one."""
+    labels = _object(_object(pod, "metadata"), "labels") if isinstance(pod, Mapping) else {}
+    rank = _text(labels, "reprise.dev/rank")
+    return int(rank) if rank.isdecimal() and len(rank) < _LONGEST_RANK else 0
 
 
 def _of_containers(pod: _Object) -> StartState | None:
@@ -142,8 +167,11 @@ def _of_phase(pod: _Object) -> StartState:
     status, node = _object(pod, "status"), _text(_object(pod, "spec"), "nodeName")
     match _text(status, "phase"):
         case "Failed":
-            cause = classify(termination_from_pod(pod))
-            return StartState(Progress.FAILED, cause, f"the pod has failed{_words(status)}")
+            end = termination_from_pod(pod)
+            refused = REFUSED in end.conditions
+            told = f"node {node[:NAME_LENGTH]} has refused the pod" if refused else _HAS_FAILED
+            advice = ASK_ADMINISTRATOR if refused else ""
+            return StartState(Progress.FAILED, classify(end), told + _words(status), advice)
         case "Unknown":
             told = f"node {node[:NAME_LENGTH] or 'of the pod'} does not answer"
             return StartState(Progress.FAILED, RetryCause.AGENT_TRANSIENT, told)
@@ -173,6 +201,12 @@ def _initializes(pod: _Object) -> StartState:
         told = f"the image {_image(pulled)}of {_called(pulled)} is being pulled"
         return StartState(Progress.INITIALIZING, RetryCause.IMAGE_PULL_FAILURE, told, CHECK_IMAGE)
     return _starting("its containers are being created")
+
+
+def _event_reason(heard: str) -> str:
+    """The reason of an Event as it is told; empty if these are other words."""
+    found = _EVENT.match(heard)
+    return found["reason"] if found else ""
 
 
 def _starting(told: str) -> StartState:
@@ -251,5 +285,18 @@ def _text(value: _Object, name: str) -> str:
 _PLAIN = {
     "Running": StartState(Progress.RUNNING),
     "Succeeded": StartState(Progress.FINISHED),
+}
+_LONGEST_RANK = 8
+_HAS_FAILED = "the pod has failed"
+# What a pod of a session waits for is told with its rank, if it has several.
+_EVENT = re.compile(r"(rank \d+: )?(?P<reason>[A-Z][A-Za-z]+): ")
+_EVENT_TROUBLES = {
+    "FailedMount": _starting("its volumes cannot be mounted"),
+    "FailedMapVolume": _starting("its volumes cannot be mounted"),
+    "FailedAttachVolume": _starting("its volumes cannot be attached to the node"),
+    "FailedCreatePodSandBox": _starting("its sandbox or its network cannot be made"),
+    "FailedPodSandBoxStatus": _starting("its sandbox or its network cannot be made"),
+    "NetworkNotReady": _starting("the network of its node is not ready"),
+    "FailedPrepareDynamicResources": _starting("the devices that it claims cannot be prepared"),
 }
 _NO_POD = StartState(Progress.UNKNOWN, RetryCause.AGENT_TRANSIENT, "the cluster shows no pod of it")

@@ -10,6 +10,7 @@ from sessions_app.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000
 MAX_RUNS = 50_000
+MAX_TROUBLES = 1000
 LONGEST_REASON = 1024
 
 
@@ -23,6 +24,8 @@ def _shortened(value: Any) -> Any:
 
 
 Text = Annotated[str, Field(max_length=65_536)]
+Shortened = Annotated[str, BeforeValidator(_shortened)]
+Address = Annotated[str, Field(max_length=256)]
 Token = Annotated[int, Field(ge=1, lt=2**63)]
 Amount = Annotated[str | int | float, BeforeValidator(_amount)]
 
@@ -82,8 +85,12 @@ class LeaseCall(Call):
     state_id: Annotated[str, Field(max_length=64)] = ""
     """Of the agent's state directory, which one agent at a time works on; "": it does not say."""
     wait_s: Annotated[float, Field(ge=0, le=10)] = 0
-    trouble: Annotated[str, BeforeValidator(_shortened)] = ""
+    secrets: bool = False
+    """Whether this agent gives runs their `secret_environ`; one that does not gets none of them."""
+    trouble: Shortened = ""
     """Why it can start nothing at present; empty if nothing is wrong."""
+    project_troubles: Annotated[dict[Address, Shortened], Field(max_length=MAX_TROUBLES)] = {}
+    """Why it can start nothing of some projects, by project (`domain/name`)."""
 
 
 class ReportsCall(Call):
@@ -116,7 +123,7 @@ class Report(Run):
 class Return(Run):
     """A lease that the executor refuses."""
 
-    reason: Annotated[str, BeforeValidator(_shortened)] = ""
+    reason: Shortened = ""
     own_trouble: bool = False
     """The reason lies with the executor, and nothing was started: the session is not charged, and
     may have been accepted."""
@@ -129,10 +136,11 @@ class ReturnCall(Call):
 
 
 class Chunk(Run):
-    """A piece of output; `data` is base64."""
+    """A piece of output; `data` is base64. `tail`: of the end of one that is too long."""
 
     offset: Annotated[int, Field(ge=0, lt=2**62)]
     data: Annotated[bytes, Field(max_length=512 * 1024)]
+    tail: bool = False
 
 
 class LogsCall(Call):
@@ -170,6 +178,8 @@ class LeasedSession(WireModel):
     project: str
     queue: str
     environ: dict[str, str]
+    secret_environ: dict[str, str] = Field(default={}, repr=False)
+    """For the run alone: nothing may keep or tell it."""
     avoid_node: str
     spec: LeasedSpec
 
@@ -184,12 +194,16 @@ class Stop(WireModel):
 
 
 class LeaseAnswer(WireModel):
-    """The answer to a lease call; both times in seconds."""
+    """The answer to a lease call; both times in seconds.
+
+    `forget_troubles` are the projects of the call's `project_troubles` of which nothing waits.
+    """
 
     leases: list[LeasedSession]
     stops: list[Stop]
     lease_ttl: float
     lease_grace: float
+    forget_troubles: list[str] = []
 
 
 class Outcome(WireModel):
@@ -209,12 +223,14 @@ class OutcomesAnswer(WireModel):
 
 
 class ChunkOutcome(WireModel):
-    """Where the log of a session stands now."""
+    """Where the log of a session stands now; if it is full, where the end of the output goes."""
 
     session_id: UUID
     next_offset: int
     full: bool
     outcome: str
+    tail_from: int
+    tail_bytes: int
 
 
 class LogsAnswer(WireModel):

@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 from sessions_app.audit_context import ENGINE, TASK
 from sessions_app.authorization import RANK, Action, Actor, require_user
 from sessions_app.errors import NotPermitted
-from sessions_app.models import AuditEntry
+from sessions_app.models import AuditLog
 from sessions_app.models.audit import DISPATCH
 from sessions_app.models.tenants import Role
 from sessions_app.selectors import project_resolve
@@ -65,12 +65,12 @@ def _says(sql: str, *parameters: object) -> RawSQL:
 
 
 # Written out, and not as parameters: only so a plan that is kept can use the partial indexes.
-PEOPLE = _says(f"sessions_app_auditentry.actor <> '{ENGINE}'")
-_NO_DISPATCH = _says(f"sessions_app_auditentry.action <> '{DISPATCH}'")
-NO_SESSION = _says("sessions_app_auditentry.object_type <> 'session'")
+PEOPLE = _says(f"sessions_app_auditlog.actor <> '{ENGINE}'")
+_NO_DISPATCH = _says(f"sessions_app_auditlog.action <> '{DISPATCH}'")
+NO_SESSION = _says("sessions_app_auditlog.object_type <> 'session'")
 
 
-def audit_entries(wanted: Wanted) -> QuerySet[AuditEntry]:
+def audit_entries(wanted: Wanted) -> QuerySet[AuditLog]:
     """The entries that are meant, of all scopes."""
     plain = {
         "actor": ENGINE if wanted.automatic else wanted.actor,
@@ -82,7 +82,7 @@ def audit_entries(wanted: Wanted) -> QuerySet[AuditEntry]:
         "time__gte": wanted.created_after,
         "time__lt": wanted.created_before,
     }
-    found = AuditEntry.objects.filter(**{k: v for k, v in plain.items() if v is not None})
+    found = AuditLog.objects.filter(**{k: v for k, v in plain.items() if v is not None})
     if wanted.session is not None:
         found = found.filter(object_type="session", object_id=str(wanted.session))
     if wanted.automatic and wanted.actor not in {None, ENGINE}:
@@ -100,7 +100,7 @@ def audit_entries(wanted: Wanted) -> QuerySet[AuditEntry]:
 
 def audit_page(
     actor: Actor, wanted: Wanted, *, limit: int, place: Place | None = None, newer: bool = False
-) -> list[AuditEntry]:
+) -> list[AuditLog]:
     """Up to `limit` entries that the actor may see, newest first, behind `place`.
 
     With `newer` those before it, the nearest ones, oldest first. Raises `NotPermitted`, and
@@ -109,7 +109,7 @@ def audit_page(
     order = ("time", "id") if newer else ("-time", "-id")
     rows = audit_entries(wanted)
     if place is not None:
-        columns = "(sessions_app_auditentry.time, sessions_app_auditentry.id)"
+        columns = "(sessions_app_auditlog.time, sessions_app_auditlog.id)"
         sign = ">" if newer else "<"
         rows = rows.filter(_says(f"{columns} {sign} (%s::timestamptz, %s::bigint)", *place))
     scopes = _scopes(actor, wanted)

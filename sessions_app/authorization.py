@@ -40,6 +40,7 @@ class Action(StrEnum):
     OVERVIEW_READ = "overview.read"
     SESSION_LIST = "session.list"
     SESSION_READ = "session.read"
+    SESSION_VALUES = "session.values"
     SESSION_CREATE = "session.create"
     SESSION_CANCEL = "session.cancel"
     SESSION_PREEMPT = "session.preempt"
@@ -107,6 +108,8 @@ RULES = {
     Action.OVERVIEW_READ: Rule(Scope.SELF, write=False),
     Action.SESSION_LIST: Rule(Scope.SELF, write=False),
     Action.SESSION_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    # What its variables are set to; whoever may read a session sees their names.
+    Action.SESSION_VALUES: Rule(Scope.PROJECT, Role.MEMBER, write=False),
     Action.SESSION_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
     Action.SESSION_CANCEL: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     # Also not one's own: it is the platform that makes room.
@@ -309,6 +312,17 @@ def authorize(
     least = rule.own if own else rule.role
     if least is not None and rank < RANK[least]:
         raise NotPermitted(f"this needs the role {least.value} or more in the {rule.scope}")
+
+
+def permitted(
+    actor: Actor, action: Action, *, project: Project, owner_id: int | None = None
+) -> bool:
+    """Whether `actor` may do something in a project, perhaps to what is somebody's."""
+    try:
+        authorize(actor, action, project=project, owner_id=owner_id)
+    except (NotFound, NotPermitted):
+        return False
+    return True
 
 
 def require_user(actor: Actor) -> User:

@@ -55,6 +55,12 @@ class Outdated(DomainError):
     title = "Changed meanwhile"
 
 
+class SecretUnreadable(DomainError):
+    """A secret is encrypted under a key that this server does not have."""
+
+    title = "A secret cannot be read"
+
+
 class QuotaExceeded(DomainError):
     """There is no room for it; `extra` names the quota, what is in use of it and its limit."""
 

@@ -18,6 +18,12 @@ from django.db import connection
 from sessions_app.bulk import array
 from sessions_app.cursors import Cursor
 
+RETRY_EVENTS = "session.retry_"
+"""What all types begin with that tell what becomes of a failure."""
+QUIET = "quiet"
+"""The key in the data of such an event that nobody is to be told of. It stays in the log, of which
+the session is made: see `emit_retry_events`."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
@@ -34,6 +40,11 @@ class LoggedEvent:
     type: str
     time: datetime
     data: dict[str, Any]
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody but the log itself is told of it."""
+        return self.type.startswith(RETRY_EVENTS) and QUIET in self.data
 
     @property
     def pk(self) -> int:
@@ -59,6 +70,11 @@ def logged(row: tuple[Any, ...]) -> LoggedEvent:
     return LoggedEvent(Cursor(epoch, int(xid), number), *fields)
 
 
+def is_quiet(event: str) -> str:
+    """The SQL of `LoggedEvent.quiet`, of a row of the log under a name."""
+    return f"(starts_with({event}.type, '{RETRY_EVENTS}') AND {event}.data ? '{QUIET}')"
+
+
 # job_set <> '' is what its index says, too.
 _OF_JOB_SETS = f"""
     SELECT {COLUMNS}, k.place
@@ -69,6 +85,7 @@ _OF_JOB_SETS = f"""
         WHERE l.project_id = k.project_id AND l.job_set = k.job_set AND l.job_set <> ''
             AND (l.epoch, l.xid, l.id) > (%(epoch)s, %(xid)s::xid8, %(id)s)
             AND (l.epoch, l.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+            AND NOT {is_quiet("l")}
         ORDER BY l.epoch, l.xid, l.id LIMIT %(limit)s) e {ADDRESS}
     ORDER BY k.place, e.epoch, e.xid, e.id
 """  # noqa: S608  # constants

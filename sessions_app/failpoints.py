@@ -38,6 +38,7 @@ STEPS = (
     "webhook_read",
     "webhook_claim",
     "webhook_record",
+    "failover",
 )
 SENDS = tuple(
     f"{what}.{edge}_send" for what in ("hint", "notify", "webhook") for edge in ("before", "after")

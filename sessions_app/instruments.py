@@ -48,6 +48,14 @@ HELD = Gauge(
     multiprocess_mode="livesum",
     registry=registry,
 )
+BODIES_ENDED = Counter(
+    "reprise_http_bodies_ended",
+    "Bodies that did not come in time (408), or had to go since there were too many (503)",
+    ["status"],
+    registry=registry,
+)
+for _status in ("408", "503"):
+    BODIES_ENDED.labels(_status)  # told before there is one, too
 TASK_RUNS = Counter(
     "reprise_task_runs", "Runs of tasks that have ended", ["task", "outcome"], registry=registry
 )

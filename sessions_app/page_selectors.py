@@ -9,6 +9,7 @@ from django.db.models import Model, OuterRef, QuerySet
 
 from sessions_app.archive import archived_chain
 from sessions_app.authorization import Actor
+from sessions_app.event_log import RETRY_EVENTS
 from sessions_app.models import (
     RetryDecision,
     RetryPolicy,
@@ -18,7 +19,7 @@ from sessions_app.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
-from sessions_app.selectors import RETRY_EVENTS, events_shown, sessions_visible
+from sessions_app.selectors import events_shown, sessions_visible
 
 Row = TypeVar("Row", bound=Model)
 Key = TypeVar("Key")

@@ -12,9 +12,10 @@ from django.db.models import QuerySet
 from sessions_app.archive import archived_chain, archived_session
 from sessions_app.authorization import RULES, Action, Actor, authorize, require_user
 from sessions_app.errors import Conflict, DomainError, InvalidInput, NotFound
-from sessions_app.event_log import job_set_exists
+from sessions_app.event_log import RETRY_EVENTS, job_set_exists
 from sessions_app.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
+from sessions_app.near import did_you_mean
 from sessions_app.retry_scopes import SCOPE
 from sessions_app.session_pages import (
     Place,
@@ -26,8 +27,9 @@ from sessions_app.session_pages import (
 )
 from sessions_app.session_rows import attempt_rows, session_row
 
-RETRY_EVENTS = "session.retry_"
 Thing = TypeVar("Thing")
+NAMES_COMPARED = 1000
+"""How many names are looked through for one that was meant."""
 _RELATED = ("project__domain", "queue", "owner", "decision")
 # Most of a decision's bytes, which no list shows.
 _EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
@@ -137,6 +139,21 @@ def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
     return chains
 
 
+def chain_counts(sessions: Sequence[Session]) -> dict[UUID, int]:
+    """How many attempts each session's chain has, by root id; read where that is not known."""
+    counts: dict[UUID, int] = {}
+    for session in sessions:
+        known = session.chain_ids or session.archived_chain
+        count = len(known) if known else session.chain_count
+        if count is not None:
+            counts[session.root_id] = count
+    unknown = {session.root_id for session in sessions} - counts.keys()
+    if unknown:
+        tips = Session.objects.filter(root__in=unknown, tip=True)
+        counts |= {root: count + 1 for root, count in tips.values_list("root_id", "retry_count")}
+    return counts
+
+
 def chain_attempts(session: Session) -> list[Session]:
     """All attempts of a session's chain, oldest first."""
     if session.archived_chain is not None:
@@ -174,11 +191,30 @@ def events_shown(events: QuerySet[SessionEvent], *, retries: bool) -> QuerySet[S
 def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
     """The keys of the projects that the actor may see, or of the one that is named."""
     require_user(actor)
+    require_project(actor, address)
     visible = actor.projects()
     if address is not None:
         domain, _, name = address.partition("/")
         visible = visible.filter(domain__name=domain, name=name)
     return list(visible.values_list("pk", flat=True))
+
+
+def require_project(actor: Actor, address: str | None, *, field: str = "project") -> None:
+    """Raise `InvalidInput` naming `field` if a filter names a project that the actor cannot see.
+
+    Else a list that is empty for a typing error would look like one that has nothing in it.
+    """
+    if address is None:
+        return
+    domain, slash, name = address.partition("/")
+    if not slash:
+        raise InvalidInput({field: ["must be written 'domain/name'"]})
+    visible = actor.projects()
+    if visible.filter(domain__name=domain, name=name).exists():
+        return
+    pairs = visible.order_by("pk").values_list("domain__name", "name")[:NAMES_COMPARED]
+    near = did_you_mean(address, (f"{domain}/{name}" for domain, name in pairs))
+    raise InvalidInput({field: [f"no project {address} that you may see{near}"]})
 
 
 def job_set_project(actor: Actor, name: str, address: str | None) -> Project:

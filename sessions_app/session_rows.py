@@ -27,7 +27,7 @@ _LINE = Part(
     back="session",
     without="trace termination policy_revisions",
 )
-_SPEC = Part(SessionSpec, "c", "spec")
+_SPEC = Part(SessionSpec, "c", "spec", without="secret_environ request_digest")
 _ROOT = Part(Session, "o", "root", only="id cancel_requested_at")
 
 _DECIDED = """
@@ -41,13 +41,15 @@ _SHOWN = f"""{_DECIDED}
 """
 _CHAIN = """ARRAY(SELECT a.id FROM sessions_app_session a WHERE a.root_id = s.root_id
     ORDER BY a.retry_count)"""
+_CHAIN_COUNT = """(SELECT a.retry_count + 1 FROM sessions_app_session a
+    WHERE a.root_id = s.root_id ORDER BY a.retry_count DESC LIMIT 1)"""
 _QUOTAS = """SELECT EXISTS (SELECT FROM sessions_app_projectusage WHERE project_id = p.id)
     OR EXISTS (SELECT FROM sessions_app_projectusage WHERE domain_id = p.domain_id)"""
 
 _LISTED = JoinedRows(
     f"SELECT {{columns}} FROM sessions_app_session s {_SHOWN}",  # noqa: S608  # a constant
     (_SESSION, *_PLACE, _LINE),
-    chain_ids=_CHAIN,
+    chain_count=_CHAIN_COUNT,
 )
 _WHOLE = JoinedRows(
     f"""

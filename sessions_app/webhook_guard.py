@@ -17,7 +17,9 @@ PORTS = frozenset({80, 443})
 LOWEST_FREE_PORT = 1024
 """Of the ports below it only `PORTS` are open: mail, names and shells are behind the others."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"[a-z0-9._-]{1,253}", re.ASCII)
+_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+"""A last label that makes a host an IPv4 address, as the URL standard of WHATWG has it."""
 
 # IANA's registries of special-purpose addresses, multicast, what is reserved, and the one address
 # outside of these at which a cloud serves its metadata.
@@ -127,6 +129,8 @@ def _host(parts: SplitResult) -> str:
     host = (parts.hostname or "").lower().rstrip(".")
     if not _HOST.fullmatch(host) and _literal(host) is None:
         raise Refused("does not name a host")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]) and _literal(host) is None:
+        raise Refused("must write an IPv4 address as four numbers up to 255, without leading zeros")
     if "[" in parts.netloc and ":" not in host:
         raise Refused("does not name a host")
     return host

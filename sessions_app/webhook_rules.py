@@ -91,7 +91,8 @@ def retry_after(header: str, now: datetime) -> float | None:
         return float(text[:9])
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return max(0.0, (at - now) / timedelta(seconds=1))
+    except (ValueError, OverflowError):
+        # Numbers that no date can have; the text is the receiver's.
         return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0.0, (at - now) / timedelta(seconds=1))

@@ -1,5 +1,6 @@
 """One attempt of a webhook: signed, sent to an address that was judged, and over in time."""
 
+import logging
 import socket
 import ssl
 import time
@@ -17,6 +18,8 @@ from standardwebhooks import Webhook
 from sessions_app.failpoints import reach
 from sessions_app.webhook_guard import Guard, Refused
 from sessions_app.webhook_rules import Answer, retry_after
+
+logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
 TOTAL_SECONDS = 15.0
@@ -67,6 +70,9 @@ class Attempt:
             answer = Answer(error=f"no answer within {TOTAL_SECONDS:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError, UnicodeError) as error:
             answer = Answer(error=_told(error))
+        except Exception as error:  # whatever one receiver does, the others are sent to
+            logger.exception("sending a webhook to %s failed unexpectedly", self._message.url)
+            answer = Answer(error=f"not sent: {type(error).__name__}")
         finally:
             self._backend.close()
         latency = int((time.monotonic() - began) * 1000)
@@ -130,8 +136,9 @@ def _answer(response: httpcore.Response) -> Answer:
 
 
 def _told(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return f"no answer: {text}"[:300]
+    # The receiver may have had a say in it.
+    text = "".join(each if each.isprintable() else " " for each in str(error))
+    return f"no answer: {' '.join(text.split()) or type(error).__name__}"[:300]
 
 
 @cache

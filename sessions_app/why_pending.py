@@ -15,6 +15,8 @@ class Reason(StrEnum):
 
     QUOTA = "quota"
     QUEUE_CORDONED = "queue_cordoned"
+    PROJECT_TROUBLE = "project_trouble"
+    EXECUTOR_TROUBLE = "executor_trouble"
     EXECUTOR_CORDONED = "executor_cordoned"
     NO_EXECUTOR = "no_executor"
     NO_FIT = "no_fit"

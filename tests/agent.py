@@ -99,7 +99,8 @@ class Agent:
             {"session_id": str(session), "fencing_token": number}
             for session, number in self.tokens.items()
         ]
-        body = {"limits": {"max_sessions": self.max_sessions}, "nodes": self.nodes, "runs": runs}
+        limits = {"max_sessions": self.max_sessions}
+        body = {"limits": limits, "nodes": self.nodes, "runs": runs, "secrets": True}
         self.answer = self.ask("lease", {**body, **fields})
         granted = {UUID(each["session_id"]): each for each in self.answer["leases"]}
         self.tokens |= {session: each["fencing_token"] for session, each in granted.items()}

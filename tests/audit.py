@@ -4,9 +4,9 @@ from django.db.models import QuerySet
 
 from reprise.periodic import MIGRATE
 from sessions_app.audit_context import SQL
-from sessions_app.models import AuditEntry
+from sessions_app.models import AuditLog
 
 
-def audited_acts() -> QuerySet[AuditEntry]:
+def audited_acts() -> QuerySet[AuditLog]:
     """What services did for somebody; not what a test put into the tables to begin with."""
-    return AuditEntry.objects.exclude(door=SQL).exclude(actor=MIGRATE)
+    return AuditLog.objects.exclude(door=SQL).exclude(actor=MIGRATE)

@@ -40,6 +40,7 @@ class FakeSession:
     returned: str | None = None
     stop: Body | None = None
     leases: int = 0
+    secrets: dict[str, str] = field(default_factory=dict)
 
     @property
     def statuses(self) -> list[str]:
@@ -75,10 +76,12 @@ class FakeServer:
         self.lease_ttl = 300.0
         self.lease_grace = 60.0
         self.log_cap = 1 << 30
+        self.log_tail = 0
         self.room: int | None = None
         self.outcome: Callable[[FakeSession, Body], str | None] = lambda _session, _report: None
         self.refusal: Callable[[str, Body], int | None] = lambda _verb, _body: None
         self.retry_after = 0
+        self.forget_troubles: list[str] = []
         self._next_token = 1
         self._http: _Http | None = None
         self._port = 0
@@ -111,6 +114,7 @@ class FakeServer:
         *command: str,
         environ: dict[str, str] | None = None,
         avoid_node: str = "",
+        secrets: dict[str, str] | None = None,
         **spec: Any,
     ) -> FakeSession:
         session_id = str(uuid4())
@@ -130,6 +134,7 @@ class FakeServer:
             },
             {"REPRISE_SESSION_ID": session_id, **(environ or {})},
             avoid_node,
+            secrets=secrets or {},
         )
         with self.changed:
             self.sessions[session_id] = session
@@ -175,9 +180,9 @@ class FakeServer:
         status = self.refusal(verb, body)
         if status is not None:
             return status, {"title": f"refused {verb}"}
-        if body["incarnation"] < self.incarnation:
+        if body["incarnation"] < self.incarnation and verb != "logs":
             return 409, {"title": "superseded", "current_incarnation": self.incarnation}
-        self.incarnation = body["incarnation"]
+        self.incarnation = max(body["incarnation"], self.incarnation)
         answers = {
             "lease": self._lease,
             "reports": self._reports,
@@ -199,6 +204,8 @@ class FakeServer:
             "stops": [session.stop for session in self.sessions.values() if session.stop],
             "lease_ttl": self.lease_ttl,
             "lease_grace": self.lease_grace,
+            # As an older server does, it says nothing of it where there is nothing to say.
+            **({"forget_troubles": self.forget_troubles} if self.forget_troubles else {}),
         }
 
     def _missing(self, session: FakeSession) -> None:
@@ -216,9 +223,13 @@ class FakeServer:
             return []
         leased = sum(session.token is not None for session in self.sessions.values())
         room = max(0, (self.room or body["limits"]["max_sessions"]) - leased)
-        return [s for s in self.sessions.values() if not (s.token or s.settled or s.returned)][
-            :room
-        ]
+        kept = body.get("project_troubles", {})
+        return [
+            s
+            for s in self.sessions.values()
+            if not (s.token or s.settled or s.returned)
+            and s.environ.get("REPRISE_PROJECT") not in kept
+        ][:room]
 
     def _grant(self, session: FakeSession) -> Body:
         session.token, session.last_seq = self._next_token, 0
@@ -233,6 +244,7 @@ class FakeServer:
             "environ": session.environ,
             # As an older server does, it says nothing of it where there is nothing to say.
             **({"avoid_node": session.avoid_node} if session.avoid_node else {}),
+            **({"secret_environ": session.secrets} if session.secrets else {}),
             "spec": session.spec,
         }
 
@@ -283,13 +295,15 @@ class FakeServer:
         assert 0 < len(data) <= 256 * 1024
         end = len(session.log)
         if chunk["offset"] <= end:
-            session.log = (session.log + data[end - chunk["offset"] :])[: self.log_cap]
+            cap = self.log_cap + (self.log_tail if chunk.get("tail") else 0)
+            session.log += data[end - chunk["offset"] :][: max(0, cap - end)]
             session.log_pieces += 1
         return {
             "session_id": session.id,
             "next_offset": len(session.log),
             "full": len(session.log) >= self.log_cap,
             "outcome": "applied",
+            **({"tail_from": self.log_cap, "tail_bytes": self.log_tail} if self.log_tail else {}),
         }
 
 

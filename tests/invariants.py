@@ -163,10 +163,17 @@ def one_unfinished_a_chain(records: Records) -> Iterator[str]:
 
 
 def cancelled_chains_end(records: Records) -> Iterator[str]:
-    """Of a cancelled chain nothing waits, and what lives is being stopped or ends cancelled."""
+    """Of a cancelled chain nothing waits, and what lives is being stopped or ends cancelled.
+
+    Nothing of it begins after that; once somebody retries it by hand, it is cancelled no more.
+    """
     for root_id, chain in records.chains.items():
-        if chain[0].cancel_requested_at is None:
+        cancelled_at = chain[0].cancel_requested_at
+        if cancelled_at is None:
             continue
+        for session in chain:
+            if session.created_at > cancelled_at:
+                yield f"{root_id} was cancelled, and attempt {session.retry_count} began after that"
         tip = chain[-1]
         decision = records.decisions.get(tip.pk)
         waits = tip.status == Status.PENDING or (decision and decision.state in _WAITING)
@@ -175,7 +182,8 @@ def cancelled_chains_end(records: Records) -> Iterator[str]:
 
 
 def counters_add_up(records: Records) -> Iterator[str]:
-    """Counters sum to `retry_count`, and each attempt paid for one more than the one before."""
+    """Counters sum to `retry_count`, and each attempt paid for one more than the one before: from
+    the budget that its decision names."""
     for root_id, chain in records.chains.items():
         for session in chain:
             if sum(session.retry_counters.values()) != session.retry_count:
@@ -188,6 +196,9 @@ def counters_add_up(records: Records) -> Iterator[str]:
             }
             if list(paid.values()) != [1]:
                 yield f"{root_id} attempt {after.retry_count} paid {paid}"
+            decision = records.decisions.get(before.pk)
+            if decision is not None and list(paid) != [decision.paid_by]:
+                yield f"{before.pk} says that {decision.paid_by} paid, its child that {paid} did"
 
 
 def resources_are_granted(records: Records) -> Iterator[str]:

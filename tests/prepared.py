@@ -14,8 +14,11 @@ from unittest.mock import patch
 import pytest
 
 from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
+from reprise.standalone.postgres_password import password_file
 
 ROOT = Path(__file__).parents[1]
+GIVEN = "REPRISE_TEST_PREPARED"
+"""Names a prepared directory of a run of tests that has started this one."""
 
 
 def shared_directory(factory: pytest.TempPathFactory) -> Path:
@@ -26,6 +29,8 @@ def shared_directory(factory: pytest.TempPathFactory) -> Path:
 
 def prepare(directory: Path) -> Path:
     """A data directory in `directory` whose PostgreSQL is migrated and does not run."""
+    if given := os.environ.get(GIVEN):
+        return Path(given)
     finished = directory / "prepared"
     with (directory / "prepared.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -40,6 +45,7 @@ def copy_database(prepared: Path, data_dir: Path) -> Path:
     """Begin a data directory with a copy of the prepared database; the directory."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copytree(prepared / "postgres", data_dir / "postgres", symlinks=True)
+    shutil.copy2(password_file(prepared), password_file(data_dir))
     return data_dir
 
 

@@ -83,6 +83,23 @@ def wait_for_a_lock() -> None:
     raise AssertionError("nobody waits")
 
 
+@contextmanager
+def just_before(words: str, work: Callable[[], Any]) -> Iterator[None]:
+    """Inside, another connection has done `work` when this one first sends a statement with these
+    words: what it read before is old by then."""
+    left = [work]
+
+    def send(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if words in sql and left:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(closing, left.pop()).result(PATIENCE)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(send):
+        yield
+    assert not left, f"no statement has {words}"
+
+
 def waited(work: Callable[[], Any], *, while_open: Callable[[], Any]) -> Any:
     """What `work` comes to, which has to wait for a transaction that has done `while_open`."""
     with ThreadPoolExecutor(1) as thread:

@@ -47,7 +47,7 @@ class Says:
 class Receiver:
     """What came, in order; `answer` says what to reply to a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
         self.got: list[Got] = []
         self.answer: Callable[[Got], Says] = lambda _: Says()
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Receiver:
             def handle_error(self, *_: Any) -> None:
                 return  # the sender was killed
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server((address, 0), Handler)
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/hook"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -107,8 +107,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    made = Receiver()
+def receiving(address: str = "127.0.0.1") -> Iterator[Receiver]:
+    made = Receiver(address)
     made.start()
     try:
         yield made

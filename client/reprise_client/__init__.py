@@ -36,14 +36,15 @@ if TYPE_CHECKING:
         ExecutorNode,
         ExecutorToken,
         FailureCategory,
+        NamedRetryPolicy,
         PolicyRevision,
         Queue,
         Quotas,
         RetryDefaults,
-        RetryPolicy,
         RetrySettings,
     )
     from reprise_client.overviews import Overview
+    from reprise_client.retry_policy import RetryPolicy
     from reprise_client.simulations import Simulation, SimulationSummary
     from reprise_client.tenant_models import Domain, Membership, Project, Token
     from reprise_client.webhooks import Webhook, WebhookDelivery
@@ -67,6 +68,7 @@ __all__ = [
     "InvalidAnswer",
     "JobSet",
     "Membership",
+    "NamedRetryPolicy",
     "Overview",
     "PolicyRevision",
     "Project",
@@ -104,13 +106,14 @@ _LOADED_LATER = {
     "FailureCategory": "operator_models",
     "JobSet": "models",
     "Membership": "tenant_models",
+    "NamedRetryPolicy": "operator_models",
     "Overview": "overviews",
     "PolicyRevision": "operator_models",
     "Project": "tenant_models",
     "Queue": "operator_models",
     "Quotas": "operator_models",
     "RetryDefaults": "operator_models",
-    "RetryPolicy": "operator_models",
+    "RetryPolicy": "retry_policy",
     "RetrySettings": "operator_models",
     "RetryState": "models",
     "Session": "models",

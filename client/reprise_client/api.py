@@ -21,6 +21,7 @@ from reprise_client.models import (
 from reprise_client.overviews import OverviewCalls
 from reprise_client.policies import PolicyCalls
 from reprise_client.quotas import QuotaCalls
+from reprise_client.retry_policy import RetryPolicy, written_out
 from reprise_client.simulations import SimulationCalls
 from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.tenants import TenantCalls
@@ -52,13 +53,16 @@ class Client(
 
     # Sessions
 
-    def session_create(self, **fields: Any) -> Session:
-        """Submits a session; `fields` are those of the API's create body.
+    def session_create(
+        self, *, retry_policy: RetryPolicy | Mapping[str, Any] | None = None, **fields: Any
+    ) -> Session:
+        """Submits a session; `fields` are the others of the API's create body.
 
         Safe to repeat: a `creation_id` is made up if none is given, and the server answers a
         second submission of the same one with the session that it already has.
         """
-        body = {"creation_id": str(uuid.uuid4()), **fields}
+        own = {} if retry_policy is None else {"retry_policy": retry_policy}
+        body = {"creation_id": str(uuid.uuid4()), **fields, **written_out(own)}
         if self.project is not None:
             body.setdefault("project", self.project)
         return self._send(Session, "POST", "/sessions/", body, idempotent=True)
@@ -69,7 +73,7 @@ class Client(
         One that is refused does not stop the others. Safe to repeat, as `session_create` is.
         """
         own = {} if self.project is None else {"project": self.project}
-        items = [{"creation_id": str(uuid.uuid4()), **own, **body} for body in bodies]
+        items = [{"creation_id": str(uuid.uuid4()), **own, **written_out(body)} for body in bodies]
         path = "/sessions/bulk/"
         answer = self._transport.request("POST", path, json={"sessions": items}, idempotent=True)
         results = answer.get("results") if isinstance(answer, dict) else None

@@ -60,12 +60,13 @@ def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
 class BulkOutcome(Answer):
     """What became of one item of a bulk call: `created`, `exists` or `refused`.
 
-    `problem` is the problem detail of one that was refused.
+    `problem` is the problem detail of one that was refused, `warnings` tell what has no effect.
     """
 
     outcome: str
     session_id: str | None = None
     problem: dict[str, Any] | None = None
+    warnings: list[str] = Field(default_factory=list)
 
 
 class BulkChange(Answer):
@@ -110,12 +111,15 @@ class RetryState(Answer):
     """Where a session stands in its chain.
 
     `state` is none, scheduled, held, retried, succeeded, exhausted, not_retried or cancelled;
-    `attempt` counts from 0, `max_attempts` counts all attempts.
+    `attempt` counts from 0. `max_attempts` is the most attempts that the chain can come to by
+    itself, None if nothing says. `summary` tells people which attempt it is, from 1, and which
+    budget binds.
     """
 
     state: str = "none"
     attempt: int = 0
     max_attempts: int | None = None
+    summary: str = ""
     due_at: datetime | None = None
     next_session_id: str | None = None
     reason: str | None = None
@@ -148,6 +152,7 @@ class Session(Answer):
     image: str | None = None
     command: list[str] = Field(default_factory=list)
     environ: dict[str, Any] = Field(default_factory=dict)
+    secret_environ: list[str] = Field(default_factory=list)
     resources: dict[str, Any] = Field(default_factory=dict)
     mounts: list[Any] = Field(default_factory=list)
     ports: list[Any] = Field(default_factory=list)
@@ -176,8 +181,14 @@ class Session(Answer):
     retry_policy: dict[str, Any] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
     retry_counters: dict[str, int] = Field(default_factory=dict)
+    chain_count: int = 0
+    """Of the attempts of its chain; 0: an older server did not say."""
+    chain_url: str | None = None
     retry_chain: list[str] = Field(default_factory=list)
+    """The ids of its chain, oldest first; in lists only with `expand="chain"`."""
     retry_state: RetryState = Field(default_factory=RetryState)
+    warnings: list[str] = Field(default_factory=list)
+    """What of the request has no effect; in the answer to a submission."""
 
     @property
     def final(self) -> bool:

@@ -82,7 +82,7 @@ class PolicyStatus(Answer):
     used_by: PolicyUses = Field(default_factory=PolicyUses)
 
 
-class RetryPolicy(Versioned):
+class NamedRetryPolicy(Versioned):
     """A named policy: its document, and a `status` that is no part of what it says."""
 
     metadata: dict[str, Any]
@@ -149,11 +149,19 @@ class ExecutorNode(Answer):
     taints: list[dict[str, Any]] = Field(default_factory=list)
 
 
+class ProjectTrouble(Answer):
+    """What keeps an executor from the sessions of one project."""
+
+    project: str
+    trouble: str = ""
+
+
 class Executor(Answer):
     """Who runs sessions beside one cluster; no `projects` means that it serves all.
 
     `health` is `alive`, `late`, `silent` or `never_heard`, `heartbeat_age` seconds; `trouble` is
-    why it can start nothing at present, "" if nothing is wrong. A list leaves out the `nodes`;
+    why it can start nothing at present, "" if nothing is wrong, and `project_troubles` why it can
+    start nothing of some projects of which something waits. A list leaves out the `nodes`;
     `token` is there in the answer that made it, and never again.
     """
 
@@ -162,6 +170,7 @@ class Executor(Answer):
     heartbeat_age: float | None = None
     last_seen_at: datetime | None = None
     trouble: str = ""
+    project_troubles: list[ProjectTrouble] = Field(default_factory=list)
     incarnation: int = 0
     driver: str = ""
     max_sessions: int = 0

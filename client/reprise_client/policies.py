@@ -7,10 +7,10 @@ from urllib.parse import quote
 from reprise_client.calls import Calls, part
 from reprise_client.operator_models import (
     FailureCategory,
+    NamedRetryPolicy,
     PolicyRevision,
     Queue,
     RetryDefaults,
-    RetryPolicy,
     RetrySettings,
 )
 
@@ -27,15 +27,15 @@ class PolicyCalls(Calls):
 
     def retry_policies(
         self, *, domain: str | None = None, project: str | None = None, archived: bool = False
-    ) -> Iterator[RetryPolicy]:
+    ) -> Iterator[NamedRetryPolicy]:
         """Those of one scope, or without a scope all that one may see; or the archived ones."""
         filters = {**_scope(domain, project), "archived": "true" if archived else None}
-        return self._pages(RetryPolicy, "/retry-policies/", filters)
+        return self._pages(NamedRetryPolicy, "/retry-policies/", filters)
 
     def retry_policy(
         self, name: str, *, domain: str | None = None, project: str | None = None
-    ) -> RetryPolicy:
-        return self._get(RetryPolicy, _policy(name), _scope(domain, project))
+    ) -> NamedRetryPolicy:
+        return self._get(NamedRetryPolicy, _policy(name), _scope(domain, project))
 
     def retry_policy_create(
         self,
@@ -43,10 +43,10 @@ class PolicyCalls(Calls):
         *,
         domain: str | None = None,
         project: str | None = None,
-    ) -> RetryPolicy:
+    ) -> NamedRetryPolicy:
         """Makes a policy of a document; a 409 if it is there. As `retry_policy_apply` else."""
         params = _scope(domain, project)
-        return self._send(RetryPolicy, "POST", "/retry-policies/", document, params=params)
+        return self._send(NamedRetryPolicy, "POST", "/retry-policies/", document, params=params)
 
     def retry_policy_apply(
         self,
@@ -55,7 +55,7 @@ class PolicyCalls(Calls):
         domain: str | None = None,
         project: str | None = None,
         if_match: str = "",
-    ) -> RetryPolicy:
+    ) -> NamedRetryPolicy:
         """Makes a policy, or a new revision of it if it says something new.
 
         Without `domain` and `project` its scope is what the document says.
@@ -63,7 +63,13 @@ class PolicyCalls(Calls):
         path = _policy(str(document["metadata"]["name"]))
         params = _scope(domain, project)
         return self._send(
-            RetryPolicy, "PUT", path, document, params=params, idempotent=True, if_match=if_match
+            NamedRetryPolicy,
+            "PUT",
+            path,
+            document,
+            params=params,
+            idempotent=True,
+            if_match=if_match,
         )
 
     def retry_policy_delete(

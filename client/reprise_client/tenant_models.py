@@ -57,3 +57,4 @@ class Token(Answer):
     last_used_at: datetime | None = None
     made_with: str | None = None
     token: str = ""
+    warnings: tuple[str, ...] = ()

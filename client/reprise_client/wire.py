@@ -48,6 +48,7 @@ class Lease(TypedDict):
     project: str
     queue: str
     environ: dict[str, str]
+    secret_environ: NotRequired[dict[str, str]]
     avoid_node: NotRequired[str]
     spec: Spec
 
@@ -63,12 +64,14 @@ class Stop(TypedDict):
 
 
 class LeaseAnswer(TypedDict):
-    """`lease_ttl` and `lease_grace` in seconds."""
+    """`lease_ttl` and `lease_grace` in seconds. `forget_troubles` are projects of which nothing
+    waits for the executor any more."""
 
     leases: list[Lease]
     stops: list[Stop]
     lease_ttl: float
     lease_grace: float
+    forget_troubles: NotRequired[list[str]]
 
 
 class Node(TypedDict):
@@ -82,6 +85,7 @@ class Node(TypedDict):
 class ContainerFacts(TypedDict):
     name: str
     init: bool
+    sidecar: NotRequired[bool]
     exit_code: int | None
     reason: str
     message: str
@@ -93,7 +97,8 @@ class Termination(TypedDict):
 
     `message` is the workload's own (its termination log), `pod_message` the cluster's. Of a `pod`,
     as the Kubernetes API gave it at the end, the facts are the pod's; `deleted_by_us` says that its
-    deletion was our own wish, `unfenced` that nobody saw its containers stop.
+    deletion was our own wish, `unfenced` that nobody saw its containers stop, `rank` which of
+    several pods it is.
     """
 
     exit_code: int | None
@@ -107,6 +112,7 @@ class Termination(TypedDict):
     pod: NotRequired[Mapping[str, Any]]
     deleted_by_us: NotRequired[bool]
     unfenced: NotRequired[bool]
+    rank: NotRequired[int]
 
 
 class Report(TypedDict):
@@ -143,18 +149,25 @@ class Return(TypedDict):
 
 
 class Chunk(NamedTuple):
-    """A piece of a run's output: at most 256 KiB, beginning at byte `offset`."""
+    """A piece of a run's output: at most 256 KiB, beginning at byte `offset` of its log. `tail`
+    says that it is of the end of an output that was too long, of which the beginning is there."""
 
     key: LeaseKey
     offset: int
     data: bytes
+    tail: bool = False
 
 
 class ChunkOutcome(TypedDict):
+    """Of a log that is `full`, `tail_from` and `tail_bytes` say where the end of the output may
+    go on, and how long it may be."""
+
     session_id: str
     next_offset: int
     full: bool
     outcome: str
+    tail_from: NotRequired[int]
+    tail_bytes: NotRequired[int]
 
 
 class _Outcomes(TypedDict):
@@ -196,13 +209,15 @@ class Wire:
         round_number: int,
         state_id: str = "",
         trouble: str = "",
+        project_troubles: Mapping[str, str] | None = None,
     ) -> LeaseAnswer:
         """Heartbeat, renewal and lease; may be held for `wait_s` seconds.
 
         `nodes` None: as in an earlier call. `round_number` grows with each call, so that one that
         was given up and comes late after all is known as such. `state_id` names what the agent
         remembers: one that does not know the runs of the agent before cannot speak for them.
-        `trouble` is why the executor can start nothing at present.
+        `trouble` is why the executor can start nothing at present, `project_troubles` why it can
+        start nothing of some projects.
         """
         body = {
             "driver": driver,
@@ -212,7 +227,9 @@ class Wire:
             "wait_s": wait_s,
             "round": round_number,
             "state_id": state_id,
+            "secrets": True,
             "trouble": trouble,
+            "project_troubles": dict(project_troubles or {}),
         }
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
@@ -234,6 +251,7 @@ class Wire:
                 **chunk.key._asdict(),
                 "offset": chunk.offset,
                 "data": base64.b64encode(chunk.data).decode("ascii"),
+                **({"tail": True} if chunk.tail else {}),
             }
             for chunk in chunks
         ]
@@ -257,6 +275,7 @@ class Wire:
             if error.status == 409 and isinstance(current, int):
                 raise SupersededError(current) from error
             raise
-        if not isinstance(answer, dict) or not shape.__annotations__.keys() <= answer.keys():
+        needed: frozenset[str] = shape.__required_keys__  # type: ignore[attr-defined]
+        if not isinstance(answer, dict) or not needed <= answer.keys():
             raise InvalidAnswer(self._transport.url + path, repr(answer)[:200])
         return answer

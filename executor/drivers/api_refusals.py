@@ -14,7 +14,9 @@ LONGEST_ADVICE = 30.0
 
 
 class ApiRefusal(Exception):
-    """The API server said no, or nothing."""
+    """The API server said no, or nothing. `object` is what was to be made, if anything."""
+
+    object: Object | None = None
 
 
 class Invalid(ApiRefusal):
@@ -22,8 +24,11 @@ class Invalid(ApiRefusal):
 
 
 class OwnTrouble(ApiRefusal):
-    """This executor may not do that, or has no place to do it: the fault of neither session nor
-    cluster."""
+    """This executor may not do that: the fault of neither session nor cluster."""
+
+
+class NamespaceTrouble(OwnTrouble):
+    """This executor may not do that in this namespace, or it has no place there."""
 
 
 class Transient(ApiRefusal):
@@ -34,6 +39,14 @@ class Transient(ApiRefusal):
         super().__init__(message)
         self.after = after
         self.unsure = unsure
+
+
+class TooMany(Transient):
+    """The cluster asks for patience: it has more to do than it can."""
+
+
+class NamespaceTransient(Transient):
+    """May work when tried again; says nothing of other namespaces."""
 
 
 class NotThere(ApiRefusal):
@@ -58,25 +71,27 @@ def refusal_of(
     """What an answer of 400 or more means; `said` is its `Status`, or whatever else it was."""
     meaning = _meaning(status, said, making)
     message = f"{said.get('message') or 'no reason given'} ({status})"
-    if meaning is Transient:
-        unsure = status >= 500 or status == 408
-        return Transient(message, _retry_after(said, headers or {}), unsure=unsure)
+    if issubclass(meaning, Transient):
+        # What a webhook has to say comes before anything is written.
+        unsure = (status >= 500 and meaning is Transient) or status == 408
+        return meaning(message, _retry_after(said, headers or {}), unsure=unsure)
     return meaning(message)
 
 
 def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
     message = str(said.get("message") or "")
     if status in _PASSING or status >= 500:
-        return next((kind for words, kind in _LASTING if words.search(message)), Transient)
+        usual = TooMany if status == 429 else Transient
+        return next((kind for words, kind in _TOLD if words.search(message)), usual)
     if status == 413 or _DENIED.search(message):
         return Invalid
     if said.get("kind") != "Status" and status != 410:
         # What stands before the API server has said no: of the object it knows nothing.
         return OwnTrouble
     if making and status == 409 and said.get("reason") != "AlreadyExists":
-        return Transient  # Somebody else has just written the namespace's quota.
+        return NamespaceTransient  # Somebody else has just written the namespace's quota.
     if status == 404 and _details(said).get("kind") == "namespaces":
-        return OwnTrouble
+        return NamespaceTrouble
     return _meaning_of_403(said) if status == 403 else _MEANINGS.get(status, Invalid)
 
 
@@ -87,11 +102,13 @@ _MEANINGS: dict[int, type[ApiRefusal]] = {
     410: Expired,
 }
 _PASSING = frozenset({408, 425, 429})
-_LASTING: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
+_TOLD: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
     (re.compile("request is too large|message larger than max"), Invalid),
     # Of a future that will not be: etcd was restored.
     (re.compile("Too large resource version"), Expired),
-)
+    (re.compile("fail(ed|ing) (calling|to call) webhook|resource quota evaluat"),
+     NamespaceTransient),
+)  # fmt: skip
 _DENIED = re.compile("admission webhook \"|ValidatingAdmissionPolicy '")
 # Controllers come to a new namespace, and to a new quota, a moment after it.
 _NOT_YET = re.compile(
@@ -105,9 +122,9 @@ def _meaning_of_403(said: Object) -> type[ApiRefusal]:
     message = str(said.get("message") or "")
     causes = _details(said).get("causes") or ()
     if _NOT_YET.search(message):
-        return Transient
+        return NamespaceTransient
     terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
-    return OwnTrouble if terminating or _OURS.search(message) else Invalid
+    return NamespaceTrouble if terminating or _OURS.search(message) else Invalid
 
 
 def _details(said: Object) -> Object:

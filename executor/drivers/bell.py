@@ -3,6 +3,7 @@
 import os
 import select
 from contextlib import suppress
+from math import ceil
 
 
 class Bell:
@@ -24,5 +25,8 @@ class Bell:
 
     def wait(self, timeout: float | None) -> None:
         """Until it is rung, for `timeout` seconds at most; silent afterwards."""
-        if select.select([self._event], [], [], timeout)[0]:
+        # Not `select`, which knows no descriptor above 1,023.
+        waiting = select.poll()
+        waiting.register(self._event, select.POLLIN)
+        if waiting.poll(None if timeout is None else ceil(timeout * 1000)):
             self.silence()

@@ -1,29 +1,54 @@
-"""What keeps an executor from its own cluster: rights, a namespace, or silence."""
+"""What keeps an executor from its own cluster, or from a project's namespace: rights, a quota, a
+namespace that is not there, or silence."""
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
 
 from executor.clock import boottime
-from executor.drivers.api_refusals import ApiRefusal, OwnTrouble, Transient
+from executor.drivers import pod_names
+from executor.drivers.api_refusals import (
+    ApiRefusal,
+    NamespaceTransient,
+    NamespaceTrouble,
+    OwnTrouble,
+    Transient,
+)
 from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.pod_manifest import Manifest
 
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
+PROBES_AT_ONCE = 8
 SILENCE_SECONDS = 5.0
+MOST_TOLD = 1000
+"""Projects at one time; the server reads no more. Sessions of others come and go back."""
 NOT_LOOKED_YET = "the cluster has not answered yet"
 
 
-class ClusterTrouble:
-    """Remembers what was refused and since when nothing is heard. Any thread may read `text`."""
+@dataclass(frozen=True)
+class _Refused:
+    """What could not be made for no fault of its own, and why."""
 
-    def __init__(self, cluster: Cluster):
+    body: Manifest
+    why: ApiRefusal
+
+
+class ClusterTrouble:
+    """Remembers what was refused and since when nothing is heard. Any thread may read `text` and
+    `of_projects`. `mended` is called when what was refused may work again."""
+
+    def __init__(self, cluster: Cluster, mended: Callable[[], None]):
         self._cluster = cluster
+        self._mended = mended
         self._silent_since: float | None = boottime() - SILENCE_SECONDS
         self._silence = NOT_LOOKED_YET
-        self._refused_pod: Manifest | None = None
-        self._refused_why = ""
+        # By project; "" is the trouble of all. Replaced, never changed: other threads read it.
+        self._refused: Mapping[str, _Refused] = {}
+        self._probes = asyncio.Semaphore(PROBES_AT_ONCE)
 
     @property
     def text(self) -> str:
@@ -31,13 +56,38 @@ class ClusterTrouble:
         since = self._silent_since
         if since is not None and boottime() >= since + SILENCE_SECONDS:
             return self._silence
-        return self._refused_why
+        refused = self._refused.get("")
+        return str(refused.why) if refused else ""
 
-    def refused(self, body: Manifest, refusal: OwnTrouble) -> None:
-        """This pod could not be made, for no fault of its own."""
-        if not self._refused_why:
-            log.error("NO LEASES ARE TAKEN: %s", refusal)
-        self._refused_pod, self._refused_why = body, str(refusal)
+    @property
+    def of_projects(self) -> dict[str, str]:
+        """Why nothing of a project can be started at present, by project."""
+        told = {project: str(each.why) for project, each in self._refused.items() if project}
+        return dict(islice(told.items(), MOST_TOLD))
+
+    def refused(self, body: Manifest, refusal: ApiRefusal) -> None:
+        """This pod, or what belongs to it, could not be made, for no fault of its own."""
+        project = project_of(body) if _is_of_namespace(refusal) else ""
+        if project not in self._refused:
+            whose = f" OF PROJECT {project}" if project else ""
+            log.error("NO LEASES%s ARE TAKEN: %s", whose, refusal)
+        self._refused = {**self._refused, project: _Refused(refusal.object or body, refusal)}
+
+    def made(self, body: Manifest) -> None:
+        """A pod was made: what passes by itself has passed. Not so a quota, in which a smaller pod
+        may have found room."""
+        for project in ("", project_of(body)):
+            known = self._refused.get(project)
+            if known and not isinstance(known.why, NamespaceTrouble):
+                self._forget(project)
+
+    def forget(self, projects: Iterable[str]) -> None:
+        """Nothing of these projects waits for this executor any more."""
+        gone = set(projects)
+        kept = {project: each for project, each in self._refused.items() if project not in gone}
+        if len(kept) < len(self._refused):
+            log.info("nothing waits any more of: %s", ", ".join(sorted(gone)))
+            self._refused = kept
 
     def heard(self) -> None:
         """The watch of our pods says something."""
@@ -59,16 +109,39 @@ class ClusterTrouble:
         """For ever: tries without effect what was refused, until it is not."""
         while True:
             await asyncio.sleep(PROBE_SECONDS)
-            body = self._refused_pod
-            if body is None:
-                continue
-            path = f"/api/v1/namespaces/{body['metadata']['namespace']}/pods"
-            try:
-                await self._cluster.create(path, body, dry=True)
-            except (OwnTrouble, Transient) as refusal:
-                self._refused_why = str(refusal)
-                continue
-            except ApiRefusal:
-                pass  # it is the pod now that is refused, not the executor
-            log.warning("leases are taken again; it was: %s", self._refused_why)
-            self._refused_pod, self._refused_why = None, ""
+            await asyncio.gather(*(self._probe(*each) for each in self._refused.items()))
+
+    async def _probe(self, project: str, refused: _Refused) -> None:
+        kind = f"{refused.body['kind'].lower()}s"
+        path = f"/api/v1/namespaces/{refused.body['metadata']['namespace']}/{kind}"
+        try:
+            async with self._probes:
+                await self._cluster.create(path, refused.body, dry=True)
+        except (OwnTrouble, Transient) as refusal:
+            # What is wrong with one namespace is no trouble of all.
+            if project or not _is_of_namespace(refusal):
+                if known := self._refused.get(project):
+                    news = _Refused(known.body, refusal)
+                    self._refused = {**self._refused, project: news}
+                return
+        except ApiRefusal:
+            pass  # it is the pod now that is refused, not the executor
+        self._forget(project)
+
+    def _forget(self, project: str) -> None:
+        known = self._refused.get(project)
+        if known is not None:
+            whose = f" of project {project}" if project else ""
+            log.warning("leases%s are taken again; it was: %s", whose, known.why)
+            kept = {name: each for name, each in self._refused.items() if name != project}
+            self._refused = kept
+            self._mended()
+
+
+def _is_of_namespace(refusal: ApiRefusal) -> bool:
+    return isinstance(refusal, NamespaceTrouble | NamespaceTransient)
+
+
+def project_of(body: Manifest) -> str:
+    """The project that a pod is made for."""
+    return str((body["metadata"].get("annotations") or {}).get(pod_names.PROJECT, ""))

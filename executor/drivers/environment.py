@@ -13,15 +13,18 @@ from executor.runs import RunFiles
 INHERITED = ("LANG", "LC_ALL", "TZ")
 
 
-def build(order: Order, agents: Mapping[str, str]) -> dict[str, str]:
-    """Later wins: a scrubbed base, the spec's variables, the lease's, this driver's own.
+def build(order: Order, agents: Mapping[str, str], user: int | None) -> dict[str, str]:
+    """Later wins: a scrubbed base, the spec's variables, secrets, the lease's, this driver's own.
+
+    `user` is the run's, if that is not the agent's.
 
     Of the agent's variables only a search path, locale and time zone come through: the rest may
     hold the secrets of the server that it was started by.
     """
     return {
-        **_base(order.files, agents),
+        **_base(order.files, agents, _user() if user is None else str(user)),
         **(order.spec.get("environ") or {}),
+        **order.secrets,
         **order.environ,
         **_ports(order.spec.get("ports") or ()),
         "REPRISE_SESSION_ID": order.key.session_id,
@@ -39,8 +42,7 @@ def marks(files: RunFiles) -> frozenset[bytes]:
     )
 
 
-def _base(files: RunFiles, agents: Mapping[str, str]) -> dict[str, str]:
-    user = _user()
+def _base(files: RunFiles, agents: Mapping[str, str], user: str) -> dict[str, str]:
     base = {
         "PATH": agents.get("PATH") or os.defpath,
         "HOME": str(files.work),

@@ -51,6 +51,14 @@ class KubernetesDriver:
     def trouble(self) -> str:
         return self._keeper.trouble
 
+    @property
+    def project_troubles(self) -> Mapping[str, str]:
+        return self._keeper.project_troubles
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        gone = list(projects)
+        self._ask(lambda keeper: keeper.forget_troubles(gone))
+
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
         return self._keeper.nodes.nodes
 

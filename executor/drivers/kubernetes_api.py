@@ -169,6 +169,11 @@ class Cluster:
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 
+    async def drop_annotation(self, path: str, uid: str, annotation: str) -> None:
+        """Takes an annotation off this very object."""
+        change = {"metadata": {"uid": uid, "annotations": {annotation: None}}}
+        await self.call("PATCH", path, body=change, kind=PATCH_KIND)
+
     async def log(
         self, path: str, container: str, *, since: str, follow: bool
     ) -> AsyncIterator[bytes]:
@@ -219,7 +224,7 @@ class Cluster:
                     raise await self._refused(answer, making=method == "POST")
                 yield answer
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
-            unsure = not isinstance(error, aiohttp.ClientConnectorError)
+            unsure = not isinstance(error, _NEVER_LEFT)
             message = f"{type(error).__name__}: {error}".rstrip(": ")
             raise Transient(message, unsure=unsure) from error
 
@@ -258,7 +263,7 @@ class Cluster:
                 return known
             self._loaded_at = time.monotonic()
             try:
-                self._client = ApiClient(await self._configuration())
+                self._client = _Client(await self._configuration())
             except _UNREADABLE as error:
                 if known is not None:
                     return known
@@ -299,6 +304,13 @@ class Cluster:
         return configuration
 
 
+class _Client(ApiClient):
+    def sanitize_for_serialization(self, obj: Any) -> Any:
+        """What is sent is JSON, in which there is nothing to look for."""
+        return obj
+
+
+_NEVER_LEFT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 # A file that is being written may hold half of what it should.
 _UNREADABLE = (ConfigException, OSError, ValueError, TypeError, yaml.YAMLError)
 

@@ -1,4 +1,4 @@
-"""Runs sessions as child processes on this machine, as the agent's own user."""
+"""Runs sessions as child processes on this machine."""
 
 import functools
 import logging
@@ -20,6 +20,7 @@ from executor import processes, quantity
 from executor.clock import boottime
 from executor.drivers import environment
 from executor.drivers.bell import Bell
+from executor.drivers.isolation import Isolation
 from executor.drivers.protocol import Observation, Order, facts
 from executor.drivers.spawn import StartFailedError, spawn
 from executor.failpoints import reach
@@ -65,15 +66,20 @@ class _Child:
 
 
 class LocalDriver:
-    """The `local` driver; see `Driver` for what each method promises."""
+    """The `local` driver; see `Driver` for what each method promises.
+
+    Without `isolation` a run may do whatever the agent may.
+    """
 
     name = "local"
     keeps_files = True
     outlives_agent = False
     surveyed = True
     trouble = ""
+    project_troubles: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, isolation: Isolation | None = None) -> None:
+        self._isolation = isolation
         self._node = socket.gethostname()
         self._children: dict[LeaseKey, _Child] = {}
         self._seen: list[Observation] = []
@@ -81,6 +87,9 @@ class LocalDriver:
         self._bell = Bell()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell, selectors.EVENT_READ, self._bell.silence)
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """It has none."""
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         held = list(held)
@@ -122,6 +131,7 @@ class LocalDriver:
         try:
             self._start(order)
         except StartFailedError as failure:
+            self._shut(order.files)
             self._seen.append(self._never_ran(order, failure))
             return
         self._seen.append(Observation(order.key, "RUNNING", self._node))
@@ -155,9 +165,11 @@ class LocalDriver:
             files.path.resolve(),
             process.get("pid") if same_boot else None,
             process.get("start_time") if same_boot else None,
+            process.get("user") if same_boot else None,
         )
         if not processes.kill_and_wait(family, RECLAIM_PATIENCE):
             log.error("processes of %s cannot be killed", files.key)
+        self._shut(files)
         return False
 
     def release(self, key: LeaseKey) -> None:
@@ -173,8 +185,10 @@ class LocalDriver:
     def _start(self, order: Order) -> None:
         reach("executor.before_start")
         memory = quantity.limit_of(order.spec.get("resources") or {}, "memory") or None
-        environ = environment.build(order, os.environ)
-        process = spawn(order.spec.get("command") or (), environ, order.files, memory)
+        user = self._isolation.user_for(order.key) if self._isolation else None
+        environ = environment.build(order, os.environ, user)
+        command = order.spec.get("command") or ()
+        process = spawn(command, environ, order.files, memory, self._isolation)
         reach("executor.after_start")
         start = processes.read_process(process.pid)
         family = Family(
@@ -182,6 +196,7 @@ class LocalDriver:
             order.files.path.resolve(),
             process.pid,
             start.start_time if start else None,
+            user,
         )
         reach("executor.before_process_write")
         order.files.write_record(
@@ -189,6 +204,7 @@ class LocalDriver:
                 "pid": family.leader,
                 "start_time": family.leader_start,
                 "boot_id": processes.boot_id(),
+                "user": family.user,
             }
         )
         reach("executor.after_process_write")
@@ -252,7 +268,8 @@ class LocalDriver:
         if now < self._next_memory_look or not any(limits.values()):
             return
         self._next_memory_look = now + MEMORY_LOOK
-        snapshot = processes.Snapshot()
+        users = [child.family.user for child in self._children.values()]
+        snapshot = processes.Snapshot(users)
         for key, limit in limits.items():
             child = self._children[key]
             if limit is None or child.cause is not None or child.is_over():
@@ -269,7 +286,13 @@ class LocalDriver:
             return
         code = child.process.wait()
         del self._children[child.order.key]
+        self._shut(child.order.files)
         self._seen.append(self._ended(child, code))
+
+    def _shut(self, files: RunFiles) -> None:
+        """Nothing of the run is left that needs its directory."""
+        if self._isolation is not None:
+            self._isolation.release(files)
 
     def _ended(self, child: _Child, code: int) -> Observation:
         """`code` is negative for a signal, which a shell would tell as 128 + its number."""

@@ -6,8 +6,10 @@ off from the beginning again. But it can put the time before each line, and begi
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import NamedTuple
 
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d) ")
 _LONGEST_STAMP = 40
@@ -40,26 +42,26 @@ class Mark(NamedTuple):
 
 
 class LogCopy:
-    """The logs of a run's ranks, one after the other, at the end of `output`, opened to append.
+    """The logs of a run's ranks, one after the other, at the end of `output`.
 
     `marks` is a file beside it that tells a later agent where to go on. For each answer of the
-    cluster: `begin`, `write` for its pieces, `end`.
+    cluster: `begin`, `write` for its pieces, `end`. No file stays open: there may be thousands of
+    copies, most of which have nothing to write for hours.
     """
 
-    def __init__(self, output: BinaryIO, marks: Path):
+    def __init__(self, output: Path, marks: Path):
         self._output = output
-        self._marks = os.open(marks, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._mark = Mark.load(os.pread(self._marks, _MARK_BYTES, 0))
+        self._marks = marks
+        self._new: list[bytes] = []
+        self._mark, self._have = Mark(), 0
+        with suppress(FileNotFoundError):
+            self._have = output.stat().st_size
+        with suppress(FileNotFoundError):
+            self._mark = Mark.load(marks.read_bytes()[:_MARK_BYTES])
         self._at = self._mark.offset
         # What was written after the mark is in the output, and is passed over once more.
-        self._have = max(output.tell(), self._at)
+        self._have = max(self._have, self._at)
         self.begin()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._marks)
 
     @property
     def rank(self) -> int:
@@ -145,13 +147,28 @@ class LogCopy:
         new = data[max(0, self._have - self._at) :]
         self._at += len(data)
         if new:
-            self._output.write(new)
+            self._new.append(new)
             self._have = self._at
 
     def _remember(self) -> None:
-        self._output.flush()
+        if self._new:
+            data = b"".join(self._new)
+            with _opened(self._output, os.O_WRONLY | os.O_APPEND) as file:
+                while data:
+                    data = data[os.write(file, data) :]
+            self._new.clear()
         self._mark = self._mark._replace(offset=self._at)
-        os.pwrite(self._marks, self._mark.dump(), 0)
+        with _opened(self._marks, os.O_WRONLY) as file:
+            os.pwrite(file, self._mark.dump(), 0)
+
+
+@contextmanager
+def _opened(path: Path, access: int) -> Iterator[int]:
+    file = os.open(path, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def _too_short(data: bytes, place: int) -> bool:

@@ -16,14 +16,17 @@ from executor.drivers.api_refusals import (
     ApiRefusal,
     Exists,
     Invalid,
+    NamespaceTransient,
     Object,
     OwnTrouble,
+    TooMany,
+    Transient,
 )
 from executor.drivers.cluster_nodes import NodeSurvey
 from executor.drivers.cluster_trouble import ClusterTrouble
 from executor.drivers.kubernetes_api import Access, Cluster, Listed
 from executor.drivers.list_watch import Failed, ListWatch, Seen, pauses
-from executor.drivers.object_maker import ObjectMaker
+from executor.drivers.object_maker import ObjectMaker, Patience, Unwanted
 from executor.drivers.perseverance import alone, see_through
 from executor.drivers.pod_logs import LogKeeper
 from executor.drivers.pod_manifest import Manifest
@@ -36,6 +39,7 @@ from executor.drivers.pod_run import (
     may_go_on,
     noted,
 )
+from executor.drivers.pod_secrets import SecretGiver
 from executor.drivers.pod_story import SessionStory
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
 from executor.failpoints import reach
@@ -51,6 +55,10 @@ FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 TOGETHER_SECONDS = 1.0
 """In which what asks for a list gets the same one."""
+LULL_SECONDS = 20.0
+"""For so long what is over makes way for what is yet to be made."""
+WORTH_TELLING = 3
+"""Tries to make a pod after which its session says why it waits."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +105,19 @@ class PodKeeper:
         self._found: dict[LeaseKey, Place] = {}
         self._let_go: dict[LeaseKey, float] = {}
         self._to_look = asyncio.Event()
+        self._unmade: set[LeaseKey] = set()
+        self._lull = asyncio.Event()
+        self._lull.set()
         self._calls = asyncio.Semaphore(AT_ONCE)
         self._maker = ObjectMaker(
-            self._cluster, self._calls, create_namespaces=settings.create_namespaces
+            self._cluster,
+            self._calls,
+            create_namespaces=settings.create_namespaces,
+            settles_in=2 * settings.answer_seconds,
         )
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
-        self._troubles = ClusterTrouble(self._cluster)
+        self._secrets = SecretGiver(self._cluster, self._calls, settings.executor)
+        self._troubles = ClusterTrouble(self._cluster, self._make_on)
         self._logs = LogKeeper(self._cluster)
         self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
         self._tasks: asyncio.TaskGroup | None = None
@@ -112,6 +127,11 @@ class PodKeeper:
     def trouble(self) -> str:
         """Why nothing can be started at present; "" if nothing is wrong."""
         return self._troubles.text
+
+    @property
+    def project_troubles(self) -> dict[str, str]:
+        """Why nothing of a project can be started at present, by project."""
+        return self._troubles.of_projects
 
     @property
     def nodes(self) -> NodeSurvey:
@@ -134,13 +154,15 @@ class PodKeeper:
 
     def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
         run = self._add(order.key, order.files, Place.of_manifests(bodies))
-        self._spawn(self._create, run, order, bodies)
+        self._unmade.add(order.key)
+        self._lull.clear()
+        self._spawn(self._make, run, order, bodies)
 
     def reclaim(self, files: RunFiles, place: Place) -> None:
         """Goes on with a run that an earlier agent started."""
         self._found.pop(files.key, None)
         run = self._add(files.key, files, place)
-        run.created = True
+        run.created = run.reclaimed = True
         if self.surveyed:
             # What is there was seen before it was known whose it is.
             self._to_look.set()
@@ -157,6 +179,10 @@ class PodKeeper:
         if run.created:
             self._news(run, run.story.stop())
 
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """Nothing of these projects waits for this executor any more."""
+        self._troubles.forget(projects)
+
     def release(self, key: LeaseKey) -> None:
         """The end of the run was answered: nothing has to be kept of it."""
         run = self._runs.get(key)
@@ -166,22 +192,27 @@ class PodKeeper:
 
     # Creation
 
+    async def _make(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
+        try:
+            await self._create(run, order, bodies)
+        finally:
+            self._unmade.discard(run.key)
+            if not self._unmade:
+                self._lull.set()
+
     async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
         try:
             for body in bodies:
                 if run.stopping:
                     await self._abandon(run, _stopped(run))
                     return
-                await self._create_pod(run, body)
+                pod = await self._create_pod(run, body)
+                if order.secrets and body is bodies[0]:
+                    await self._secrets.give(run, order, pod)
                 if len(bodies) > 1 and body is bodies[0]:
                     await self._create_service(run, order)
-        except OwnTrouble as refusal:
-            self._troubles.refused(body, refusal)
-            unstarted = Observation(run.key, UNSTARTED, message=str(refusal))
-            await self._abandon(run, unstarted)
-            return
         except ApiRefusal as refusal:
-            await self._abandon(run, _not_created(run, refusal))
+            await self._abandon(run, self._refused(run, body, refusal))
             return
         except Exception as error:
             log.exception("creating the pods of session %s", run.key)
@@ -193,16 +224,29 @@ class PodKeeper:
             self._pass_on(run, each)
         self._news(run, run.story.stop() if run.stopping else [])
 
-    async def _create_pod(self, run: PodRun, body: Manifest) -> None:
+    def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
+        """What becomes of a run of which a pod could not be made, and is not there."""
+        passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
+        blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
+        if blameless and run.stopping:
+            return _stopped(run)
+        if not blameless or isinstance(refusal, Unwanted):
+            return _not_created(run, refusal)
+        self._troubles.refused(body, refusal)
+        return Observation(run.key, UNSTARTED, message=str(refusal))
+
+    async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
         name = body["metadata"]["name"]
         path = f"/api/v1/namespaces/{run.namespace}/pods"
         reach("executor.before_pod_create")
-        pod = await self._maker.make(path, run.path(name), body, lambda: run.lacks(name))
+        patience = self._patience(run, body, lambda: run.lacks(name))
+        pod = await self._maker.make(path, run.path(name), body, patience)
         reach("executor.after_pod_create")
+        self._troubles.made(body)
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")
-        self._note(run, pod)
-        self._news(run, run.story.see(pod))
+        self._saw(run, pod)
+        return pod
 
     async def _create_service(self, run: PodRun, order: Order) -> None:
         owner = run.known[run.names[0]].pod
@@ -211,13 +255,48 @@ class PodKeeper:
             order, executor=settings.executor, namespace=run.namespace, owner=owner
         )
         path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
-        service = await self._maker.make(path, f"{path}/{name}", body)
+        # It goes with the pod that owns it.
+        patience = self._patience(run, body, lambda: True, must_know=False)
+        service = await self._maker.make(path, f"{path}/{name}", body, patience)
         if key_of_pod(service) != run.key:
             raise Exists(f"there is another service {name} in namespace {run.namespace}")
 
+    def _patience(
+        self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
+    ) -> Patience:
+        """While the lease lives nobody gives up on what a cluster cannot do for a while."""
+
+        def failed(refusal: Transient, tries: int) -> None:
+            # A quota that many write at one time, and an account that is yet to come, are none.
+            lasts = tries >= WORTH_TELLING
+            if isinstance(refusal, TooMany) or (
+                isinstance(refusal, NamespaceTransient) and not lasts
+            ):
+                return
+            if body["kind"] == "Pod":
+                self._troubles.refused(body, refusal)
+            if lasts:
+                self._tell_waiting(run, f"its pod could not be made yet: {refusal}")
+
+        async def rest(seconds: float) -> None:
+            await asyncio.wait([run.next_change], timeout=seconds)
+
+        return Patience(lambda: wanted() and not run.stopping, failed, rest, must_know)
+
+    def _tell_waiting(self, run: PodRun, message: str) -> None:
+        if message != run.waits_for:
+            run.waits_for = message
+            self._tell(Observation(run.key, "PREPARING", "", message))
+
+    def _make_on(self) -> None:
+        """What could not be made may work now."""
+        for run in self._runs.values():
+            if not run.created:
+                run.touch()
+
     async def _abandon(self, run: PodRun, said: Observation) -> None:
         """Ends a run of which not all pods could be made, once none of the others is left."""
-        run.grace = run.grace or 0
+        run.grace, run.verdict = run.grace or 0, said
         for name in list(run.known):
             run.story.ask_to_delete(name)
             self._spawn(self._remover.delete, run, name)
@@ -228,7 +307,12 @@ class PodKeeper:
     # Removal
 
     async def _clear_away(self, run: PodRun) -> None:
-        """Deletes the pods, which nothing holds any more, and forgets the run."""
+        """Delete the pods, which nothing holds any more, and forget the run.
+
+        Nobody waits for that.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
         for name in list(run.known):
             backoff = pauses()
             while name in run.known and not await self._remover.remove(
@@ -310,10 +394,17 @@ class PodKeeper:
             self._wake()
 
     def _compare(self, run: PodRun, pods: Sequence[Object]) -> None:
-        for pod in pods:
-            self._note(run, pod)
+        # Each is cut down once, whoever wants to know of it.
+        seen = [Known.of(pod) for pod in pods]
+        for known in seen:
+            self._note(run, known)
         if run.created:
-            self._news(run, run.story.relist(pods))
+            self._news(run, run.story.relist([known.pod for known in seen]))
+        if run.released:
+            # A namespace that goes takes our rights to delete its pods along.
+            there = {known.pod["metadata"]["name"] for known in seen}
+            for name in run.known.keys() - there:
+                del run.known[name]
 
     def _seen(self, kind: str, pod: Object) -> None:
         key = key_of_pod(pod)
@@ -329,11 +420,15 @@ class PodKeeper:
             run.touch()
             self._news(run, run.story.see_deleted(pod))
             return
-        self._note(run, pod)
-        self._news(run, run.story.see(pod))
+        self._saw(run, pod)
 
-    def _note(self, run: PodRun, pod: Object) -> None:
-        name, known = pod["metadata"]["name"], Known.of(pod)
+    def _saw(self, run: PodRun, pod: Object) -> None:
+        known = Known.of(pod)
+        self._note(run, known)
+        self._news(run, run.story.see(known.pod))
+
+    def _note(self, run: PodRun, known: Known) -> None:
+        name = known.pod["metadata"]["name"]
         before = run.known.get(name)
         if name not in run.names or (before and before.uid != known.uid and not before.over):
             return
@@ -345,6 +440,9 @@ class PodKeeper:
             run.log = self._spawn(self._logs.keep, run)
         if known.hurried_since(before):
             run.asked_at[name] = boottime()
+        if run.reclaimed and known.awaits_secret and not known.ran:
+            run.created = False
+            self._once(run, "secret", self._abandon, run, _without_secrets(run, known))
         if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
@@ -386,17 +484,19 @@ class PodKeeper:
     def _finish(self, run: PodRun, end: Observation) -> None:
         if run.end is not None:
             return
-        run.end = end
+        run.end = run.verdict or end
         run.touch()
-        self._spawn(self._tell_end, run, end)
+        self._spawn(self._tell_end, run, run.end)
 
     async def _tell_end(self, run: PodRun, end: Observation) -> None:
         if run.log is not None:
             await self._logs.complete(run, run.log)
+        if end.status == UNSTARTED:
+            # Before the lease can come back: its pods will have the same names.
+            run.released = True
+            await self._clear_away(run)
         reach("executor.before_pod_end")
         self._tell(end)
-        if end.status == UNSTARTED:
-            self.release(run.key)
 
     async def _look_after(self) -> None:
         """What only time brings: deletions that come to nothing, and what may be forgotten."""
@@ -457,6 +557,15 @@ def _not_created(run: PodRun, refusal: Exception) -> Observation:
     message = f"its pod could not be created: {refusal}"
     said = facts(None, reason, pod_message=message)
     return Observation(run.key, "ERROR", "", message, said, run.stopping)
+
+
+def _without_secrets(run: PodRun, known: Known) -> Observation:
+    """What becomes of a run whose secrets have died with an agent, before its container ran."""
+    message = "its agent died before its pod had its secrets"
+    if not known.touched:
+        return Observation(run.key, UNSTARTED, message=message)
+    said = facts(None, "PodCreateFailed", pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said)
 
 
 def _stopped(run: PodRun) -> Observation:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from executor import descriptors
 from executor.drivers.api_refusals import ApiRefusal, NotThere, Transient
 from executor.drivers.kubernetes_api import Cluster
 from executor.drivers.list_watch import pauses
@@ -30,21 +31,20 @@ class LogKeeper:
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
-        self._slots = asyncio.Semaphore(MOST_FOLLOWED)
+        self._slots = asyncio.Semaphore(min(MOST_FOLLOWED, descriptors.limit() // 3))
         self._fetches = asyncio.Semaphore(MOST_FETCHED)
 
     async def keep(self, run: PodRun) -> None:
         """Ends when the whole log is in the run's file, or cannot be had, which is said there."""
         try:
             # An earlier agent may have fetched some of it.
-            marks = run.files.path / MARKS
-            with run.files.output.open("ab") as file, LogCopy(file, marks) as copy:
-                try:
-                    await self._copy_all(run, copy)
-                except asyncio.CancelledError:
-                    if run.end is not None:
-                        copy.note("the rest of the output did not come in time")
-                    raise
+            copy = LogCopy(run.files.output, run.files.path / MARKS)
+            try:
+                await self._copy_all(run, copy)
+            except asyncio.CancelledError:
+                if run.end is not None:
+                    copy.note("the rest of the output did not come in time")
+                raise
         except OSError as error:
             log.error("the output of session %s is lost: %s", run.key, error)
 

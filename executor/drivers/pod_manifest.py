@@ -61,19 +61,7 @@ def headless_service(
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": _service_name(order),
-            "namespace": namespace,
-            "labels": _labels(order, executor),
-            "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": owner["metadata"]["name"],
-                    "uid": owner["metadata"]["uid"],
-                }
-            ],
-        },
+        "metadata": _metadata_below(order, executor, namespace, owner),
         "spec": {
             "clusterIP": "None",
             "selector": _own(order),
@@ -81,6 +69,54 @@ def headless_service(
             "publishNotReadyAddresses": True,
         },
     }
+
+
+def secret(order: Order, *, executor: str, namespace: str, owner: Mapping[str, Any]) -> Manifest:
+    """The secret variables of an attempt, for all of its ranks; goes with `owner`, as above."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata_below(order, executor, namespace, owner),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {
+            _secret_key(number): value for number, value in enumerate(order.secrets.values())
+        },
+    }
+
+
+def _metadata_below(
+    order: Order, executor: str, namespace: str, owner: Mapping[str, Any]
+) -> Manifest:
+    return {
+        "name": _service_name(order),
+        "namespace": namespace,
+        "labels": _labels(order, executor),
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+            }
+        ],
+    }
+
+
+def _secret_key(number: int) -> str:
+    """Not every name of a variable can be that of a key."""
+    return f"variable-{number}"
+
+
+def _secret_variables(order: Order) -> list[Manifest]:
+    name = _service_name(order)
+    return [
+        {
+            "name": variable,
+            "valueFrom": {"secretKeyRef": {"name": name, "key": _secret_key(number)}},
+        }
+        for number, variable in enumerate(order.secrets)
+    ]
 
 
 def _check(spec: Spec, refused: Iterable[str]) -> list[Mount]:
@@ -162,6 +198,7 @@ def _metadata(order: Order, rank: int, executor: str, namespace: str) -> Manifes
             pod_names.JOB_SET: environ.get("REPRISE_JOB_SET", ""),
             pod_names.NAME: spec.get("name") or "",
             pod_names.LABELS: json.dumps(labels, sort_keys=True),
+            **({pod_names.AWAITS_SECRET: "true"} if order.secrets and rank == 0 else {}),
         },
         "finalizers": [pod_names.FINALIZER],
     }
@@ -182,7 +219,7 @@ def _spec(
     for helper in helpers:
         pod_merge.add_environ(helper, environ)
     pod_merge.forbid_restarts(containers, spec.get("initContainers") or ())
-    pod_merge.run_in(containers[index], order.spec, environ)
+    pod_merge.run_in(containers[index], order.spec, environ, _secret_variables(order))
     pod_merge.add_mounts(spec, containers[index], mounts)
     pod_merge.limit_time(spec, order.spec)
     if order.avoid_node:
@@ -190,7 +227,9 @@ def _spec(
     if size > 1:
         spec["hostname"] = _hostname(rank)
         spec["subdomain"] = _service_name(order)
-    # A token of the cluster's API is a secret that most sessions have no use for.
-    spec.setdefault("automountServiceAccountToken", False)
+    # A token of the cluster's API is a secret that most sessions have no use for. Said of each pod,
+    # as its namespace's account may not say it.
+    if spec.get("automountServiceAccountToken") is None:
+        spec["automountServiceAccountToken"] = False
     spec.setdefault("enableServiceLinks", False)
     return {**spec, "containers": containers, "restartPolicy": "Never"}

@@ -1,7 +1,7 @@
 """Lays what a session says, and what Reprise says, over the pod specification of a user."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -33,8 +33,13 @@ def containers_of(spec: Mapping[str, Any]) -> tuple[list[Object], int]:
     return containers, index
 
 
-def run_in(container: Object, spec: Spec, environ: Mapping[str, str]) -> None:
-    """Makes the container run the session: what the session says wins over the container's own."""
+def run_in(
+    container: Object, spec: Spec, environ: Mapping[str, str], secrets: Iterable[Object] = ()
+) -> None:
+    """Makes the container run the session: what the session says wins over the container's own.
+
+    `secrets` are variables whose values are elsewhere.
+    """
     if spec.get("image"):
         container["image"] = spec["image"]
     if spec["command"]:
@@ -43,6 +48,7 @@ def run_in(container: Object, spec: Spec, environ: Mapping[str, str]) -> None:
     ports = _ports(container, spec.get("ports") or ())
     log = container.get("terminationMessagePath") or TERMINATION_LOG
     add_environ(container, spec.get("environ") or {})
+    _add_variables(container, list(secrets))
     add_environ(container, {**environ, **ports, "REPRISE_TERMINATION_LOG": log})
     if resources := _resources(container.get("resources") or {}, spec.get("resources") or {}):
         container["resources"] = resources
@@ -63,9 +69,14 @@ def forbid_restarts(containers: Iterable[Object], before: Iterable[Object]) -> N
 
 def add_environ(container: Object, environ: Mapping[str, str]) -> None:
     """Variables that take the place of those of their names."""
-    if environ:
-        others = [each for each in container.get("env") or () if each.get("name") not in environ]
-        added = [{"name": name, "value": literal(value)} for name, value in environ.items()]
+    added = [{"name": name, "value": literal(value)} for name, value in environ.items()]
+    _add_variables(container, added)
+
+
+def _add_variables(container: Object, added: Sequence[Object]) -> None:
+    if added:
+        names = {each["name"] for each in added}
+        others = [each for each in container.get("env") or () if each.get("name") not in names]
         container["env"] = [*others, *added]
 
 

@@ -3,10 +3,14 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from typing import Any
 
 PREFIX = "reprise.dev/"
 FINALIZER = f"{PREFIX}evidence"
 """Keeps a pod until its end was read."""
+
+AWAITS_SECRET = f"{PREFIX}awaits-secret"
+"""An annotation of the pod that is to own its lease's Secret, until that is there."""
 
 SESSION = f"{PREFIX}session"
 ROOT = f"{PREFIX}root"
@@ -35,7 +39,7 @@ def pod_name(root_id: str, rank: int, attempt: int) -> str:
 
 
 def service_name(root_id: str, fencing_token: int) -> str:
-    """The headless Service under which the ranks of a lease find each other.
+    """The headless Service under which the ranks of a lease find each other, and its Secret.
 
     An attempt that was given back has another one with its next lease: the old one may be there
     still, and goes with its owner.
@@ -92,6 +96,12 @@ def _is_label(key: str, value: str) -> bool:
     well_formed = qualified and name and len(name) <= LONGEST and _VALUE.fullmatch(name)
     fits = len(value) <= LONGEST and _VALUE.fullmatch(value)
     return bool(well_formed and fits) and not is_ours(key)
+
+
+def awaits_secret(pod: Mapping[str, Any]) -> bool:
+    """Whether nobody has noted on a pod that its Secret is there."""
+    metadata = pod.get("metadata") or {}
+    return AWAITS_SECRET in (metadata.get("annotations") or {})
 
 
 def is_ours(key: str) -> bool:

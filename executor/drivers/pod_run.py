@@ -26,13 +26,16 @@ class Known:
     main: str
     held: bool
     """Our finalizer is on it."""
+    awaits_secret: bool
+    """Nobody has noted that its Secret is there."""
 
     @classmethod
     def of(cls, pod: Mapping[str, Any]) -> "Known":
         containers = (pod.get("spec") or {}).get("containers") or [{}]
         main = str(containers[main_index(containers)].get("name", ""))
         finalizers = (pod.get("metadata") or {}).get("finalizers") or ()
-        return cls(trimmed(pod), main, pod_names.FINALIZER in finalizers)
+        held = pod_names.FINALIZER in finalizers
+        return cls(trimmed(pod), main, held, pod_names.awaits_secret(pod))
 
     @property
     def uid(self) -> str:
@@ -59,6 +62,15 @@ class Known:
         return any("running" in state or "terminated" in state for state in mine)
 
     @property
+    def touched(self) -> bool:
+        """Any of its containers was seen to run, such as one that prepares the others."""
+        status = self.pod["status"]
+        states = (
+            each["state"] for each in status["initContainerStatuses"] + status["containerStatuses"]
+        )
+        return any("running" in state or "terminated" in state for state in states)
+
+    @property
     def only_held(self) -> bool:
         """It was deleted for good: its node is done with it, or somebody would not wait."""
         return self.deleted and not self.grace
@@ -83,7 +95,8 @@ class Known:
 class PodRun:
     """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
     gives its pods, None while none is asked for. `asked_at`: since when (boot time) the deletion of
-    each is known to be asked for, by whomever. `end` is told once the log is complete."""
+    each is known to be asked for, by whomever. `end` is told once the log is complete; `verdict`
+    is told in its place. `reclaimed`: an earlier agent has made its pods."""
 
     key: LeaseKey
     files: RunFiles
@@ -91,9 +104,11 @@ class PodRun:
     names: Sequence[str]
     story: SessionStory
     created: bool = False
+    reclaimed: bool = False
     grace: int | None = None
     asked_at: dict[str, float] = field(default_factory=dict)
     end: Observation | None = None
+    verdict: Observation | None = None
     released: bool = False
     known: dict[str, Known] = field(default_factory=dict)
     held_back: list[Observation] = field(default_factory=list)
@@ -101,6 +116,8 @@ class PodRun:
     log: asyncio.Task[None] | None = None
     in_line: bool = False
     """Its log waits for its turn to be fetched."""
+    waits_for: str = ""
+    """Why its pods are not made yet, as it was told last."""
     next_change: asyncio.Future[None] = field(init=False)
     """Done when anything else is known of the pods."""
 
@@ -183,12 +200,15 @@ def may_go_on(pod: Mapping[str, Any]) -> bool:
 
 def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
     """What is read of a pod here, in the places where the API has it: a tenth of the whole."""
-    kept, spec = trimmed(pod), pod.get("spec") or {}
+    # No longer what `trimmed` leaves as it is.
+    kept, spec = dict(trimmed(pod)), pod.get("spec") or {}
     kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
     kept["spec"]["containers"] = [
         {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if _is_size(v)]}
         for each in spec.get("containers") or ()
     ]
+    if pod_names.awaits_secret(pod):
+        kept["metadata"]["annotations"] = {pod_names.AWAITS_SECRET: "true"}
     return kept
 
 

@@ -4,12 +4,23 @@ Of two observations of a pod nothing says which is newer, as its resource versio
 some facts of a pod never go back, and an observation in which one of them did is an old one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reprise_client.wire import LeaseKey, Termination
 
 from executor.drivers.pod_trim import Pod, trimmed
+from executor.drivers.pod_words import (
+    KUEUES,
+    LAST,
+    Probes,
+    condition,
+    containers,
+    event_time,
+    first_failed,
+    sayings,
+    waiting,
+)
 from executor.drivers.protocol import Observation, facts
 
 VANISHED_AFTER = 3
@@ -21,12 +32,14 @@ PREPARING, PULLING, PREPARED, CREATING, RUNNING, TERMINATING = range(len(STEPS))
 
 _PHASES = {"Pending": 0, "Running": 1, "Unknown": 1, "Succeeded": 2, "Failed": 2}
 _TERMINAL = frozenset({"Succeeded", "Failed"})
-_NOTHING_YET = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CREATED_NOT = frozenset(
-    {"CreateContainerError", "CreateContainerConfigError", "StartError", "RunContainerError"}
+    {
+        *("CreateContainerError", "CreateContainerConfigError", "StartError", "RunContainerError"),
+        *("PreCreateHookError", "PreStartHookError", "PostStartHookError"),
+        *("RROUnsupported", "ImageVolumeMountFailed"),
+    }
 )
 _EVENT_STEPS = {"Pulled": PREPARED, "Created": CREATING}
-_LAST = "~"
 
 
 class PodStory:
@@ -45,6 +58,7 @@ class PodStory:
         self.given_up = False
         """It outstayed its deletion: nobody saw it stop."""
         self._event: tuple[str, bool, str] = ("", False, "")
+        self._probes = Probes()
 
     def see(self, pod: Pod) -> None:
         """Takes a trimmed observation."""
@@ -71,8 +85,9 @@ class PodStory:
         self._missed += 1
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Takes a core Event of the pod; the newest is kept."""
-        time = _event_time(event)
+        """Takes a core Event of the pod; the newest is kept, and why a container was killed."""
+        self._probes.hear(event)
+        time = event_time(event)
         if time < self._event[0]:
             return
         reason, message = (str(event.get(name) or "") for name in ("reason", "message"))
@@ -110,7 +125,9 @@ class PodStory:
     @property
     def in_trouble(self) -> bool:
         """It has failed, or somebody other than us is about to end it."""
-        disturbed = self.pod is not None and _condition(self.pod, "DisruptionTarget") == "True"
+        disturbed = self.pod is not None and any(
+            condition(self.pod, kind) == "True" for kind in ("DisruptionTarget", KUEUES)
+        )
         return self.failed or disturbed or (self.terminating and not self.deleted_by_us)
 
     @property
@@ -120,19 +137,25 @@ class PodStory:
     @property
     def finished_at(self) -> str:
         """When its first container failed; what is not known comes last."""
-        return min(_finish_times(self.end or self.pod), default=_LAST)
+        failed = first_failed(self.end or self.pod)
+        return failed[1] if failed else LAST
 
     def doing(self) -> str:
         """What it is doing or waiting for, in the cluster's words; "" if nothing is known."""
-        said = next(_sayings(self.pod), "") if self.pod is not None else ""
+        said = next(sayings(self.pod), "") if self.pod is not None else ""
         _, warning, event = self._event
         return said or (event if warning or self.progress < RUNNING else "")
+
+    def last_words(self) -> str:
+        """What the cluster says of the end of the pod, in the pod itself."""
+        evidence = self.end or self.pod
+        return next(sayings(evidence), "") if evidence is not None else ""
 
     def termination(self) -> Termination:
         """The facts of its end, or those that are known if it has none."""
         evidence = self.end or self.pod
-        vanished = self.end is None and not self.deleted_by_us
-        said = facts(None, VANISHED if vanished and self.gone else "", node=self.node)
+        reason = VANISHED if self.end is None and not self.deleted_by_us and self.gone else ""
+        said = facts(None, reason, node=self.node, pod_message=self._probes.why(evidence))
         if evidence is not None:
             said["pod"] = evidence
         if self.deleted_by_us:
@@ -256,7 +279,9 @@ class SessionStory:
         if any(rank.given_up for rank in self._ranks):
             said["unfenced"] = True
         status = "TERMINATED" if decisive.succeeded else "ERROR"
-        message = "" if decisive.succeeded else self._about(decisive)
+        message = "" if decisive.succeeded else self._of_rank(decisive, decisive.last_words())
+        if len(self._ranks) > 1 and not decisive.succeeded:
+            said["rank"] = self._ranks.index(decisive)
         return Observation(self._key, status, decisive.node, message, said, self._stopped)
 
     def _middle(self) -> list[Observation]:
@@ -275,9 +300,11 @@ class SessionStory:
         return [Observation(self._key, status, node, message)]
 
     def _about(self, rank: PodStory) -> str:
-        doing = rank.doing()
+        return self._of_rank(rank, rank.doing())
+
+    def _of_rank(self, rank: PodStory, words: str) -> str:
         number = self._ranks.index(rank)
-        return f"rank {number}: {doing}" if doing and len(self._ranks) > 1 else doing
+        return f"rank {number}: {words}" if words and len(self._ranks) > 1 else words
 
 
 def _haste(rank: PodStory) -> int:
@@ -315,62 +342,15 @@ def _number(value: object) -> int:
 def _progress(pod: Pod) -> int:
     if _phase(pod) in {"Running", *_TERMINAL}:
         return RUNNING
-    containers = pod["status"]["containerStatuses"]
-    if any(_waiting(each).get("reason") in _CREATED_NOT for each in containers):
+    statuses = pod["status"]["containerStatuses"]
+    if any(waiting(each).get("reason") in _CREATED_NOT for each in statuses):
         return CREATING
-    if containers and all(each.get("imageID") for each in containers):
+    if statuses and all(each.get("imageID") for each in statuses):
         return PREPARED
     return PULLING if "nodeName" in pod["spec"] else PREPARING
 
 
-def _containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    yield from pod["status"]["initContainerStatuses"]
-    yield from pod["status"]["containerStatuses"]
-
-
-def _waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    waiting: Mapping[str, Any] = container["state"].get("waiting", {})
-    return waiting
-
-
-def _finish_times(pod: Pod | None) -> Iterator[str]:
-    for container in _containers(pod) if pod is not None else ():
-        terminated = container["state"].get("terminated", {})
-        if terminated.get("exitCode"):
-            yield str(terminated.get("finishedAt", _LAST))
-
-
 def _unfenced(pod: Pod) -> bool:
     """It is said to have failed, but a container was not seen to stop: its node is gone."""
-    running = any("running" in container["state"] for container in _containers(pod))
+    running = any("running" in container["state"] for container in containers(pod))
     return running and _phase(pod) == "Failed"
-
-
-def _condition(pod: Pod, kind: str) -> str:
-    found = (each for each in pod["status"]["conditions"] if each.get("type") == kind)
-    return next((str(each.get("status", "")) for each in found), "")
-
-
-def _sayings(pod: Pod) -> Iterator[str]:
-    """What the cluster says about the pod, what matters most first."""
-    status = pod["status"]
-    if "reason" in status or "message" in status:
-        yield _said(status)
-    for container in _containers(pod):
-        waiting = _waiting(container)
-        if waiting.get("reason", "") not in _NOTHING_YET:
-            yield f"{container.get('name', '')}: {_said(waiting)}"
-    for condition in status["conditions"]:
-        about, holds = condition.get("type"), condition.get("status")
-        if (about, holds) in {("DisruptionTarget", "True"), ("PodScheduled", "False")}:
-            yield _said(condition)
-
-
-def _said(words: Mapping[str, Any]) -> str:
-    return ": ".join(str(words[name]) for name in ("reason", "message") if words.get(name))
-
-
-def _event_time(event: Mapping[str, Any]) -> str:
-    series = event.get("series") or {}
-    times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
-    return max((each for each in times if isinstance(each, str)), default="")

@@ -3,7 +3,8 @@
 What is left is well-formed: who reads it needs no care.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from executor.drivers.pod_names import is_ours
@@ -29,17 +30,23 @@ _METADATA = (
 )
 
 
-def trimmed(pod: object) -> Object:
+class Trimmed(dict[str, Any]):
+    """A pod that was cut down: to do that again would change nothing."""
+
+
+def trimmed(pod: object) -> Trimmed:
     """What classification and the verification of starts read, at most some 200 KB. Never raises.
 
     Leaves that are no texts or whole numbers go; of messages the last 4,096 bytes stay.
     """
+    if isinstance(pod, Trimmed):
+        return pod
     whole = _object(pod)
     status = _object(whole.get("status"))
-    kept = {
-        "metadata": _metadata(_object(whole.get("metadata"))),
-        "spec": _spec(_object(whole.get("spec"))),
-        "status": {
+    kept = Trimmed(
+        metadata=_metadata(_object(whole.get("metadata"))),
+        spec=_spec(_object(whole.get("spec"))),
+        status={
             **_leaves(status, _POD_STATUS),
             "conditions": [
                 _leaves(each, _CONDITION) for each in _objects(status, "conditions")[:MOST_STATUSES]
@@ -47,8 +54,9 @@ def trimmed(pod: object) -> Object:
             "initContainerStatuses": _statuses(status, "initContainerStatuses"),
             "containerStatuses": _statuses(status, "containerStatuses"),
         },
-    }
-    return _bounded(kept)
+    )
+    _bound(kept)
+    return kept
 
 
 def _metadata(metadata: Object) -> Object:
@@ -113,23 +121,22 @@ def tail(text: str, size: int) -> str:
     return text.encode("utf-8", "replace")[-size:].decode("utf-8", "ignore")
 
 
-def _bounded(pod: Object) -> Object:
+def _bound(pod: Object) -> None:
     holders = list(_with_messages(pod))
     if sum(len(holder["message"]) * 4 for holder in holders) > ALL_MESSAGES:
         for holder in holders:
             holder["message"] = tail(holder["message"], ALL_MESSAGES // len(holders))
-    return pod
 
 
-def _with_messages(value: Any) -> Any:
-    if isinstance(value, dict):
-        if isinstance(value.get("message"), str):
-            yield value
-        for inner in value.values():
-            yield from _with_messages(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _with_messages(inner)
+def _with_messages(pod: Object) -> Iterator[Object]:
+    """All that is left with a message. They are looked for where they can be: this is done of each
+    event of a watch."""
+    status = pod["status"]
+    containers = (*status["initContainerStatuses"], *status["containerStatuses"])
+    states = (each[name].values() for each in containers for name in ("state", "lastState"))
+    for holder in (status, *status["conditions"], *chain.from_iterable(states)):
+        if isinstance(holder.get("message"), str):
+            yield holder
 
 
 def _object(value: object) -> Object:

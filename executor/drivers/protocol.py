@@ -1,7 +1,7 @@
 """What the agent asks of whatever runs sessions."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from reprise_client.wire import LeaseKey, Node, Spec, Termination
@@ -18,7 +18,8 @@ neither the session's nor the cluster's: it may be given away."""
 
 @dataclass(frozen=True)
 class Order:
-    """An accepted lease. `environ` wins over the spec's.
+    """An accepted lease. `environ` wins over the spec's; `secrets` are variables that nothing but
+    the run may hold.
 
     `avoid_node` is a node, "" for none, that the driver leaves alone as long as another one that
     is there could ever run the session.
@@ -29,6 +30,7 @@ class Order:
     environ: Mapping[str, str]
     files: RunFiles
     avoid_node: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,16 @@ class Driver(Protocol):
     def trouble(self) -> str:
         """Why it can start nothing at present, whatever the session; "" if nothing is wrong. Any
         thread may ask."""
+        ...
+
+    @property
+    def project_troubles(self) -> Mapping[str, str]:
+        """Why it can start nothing of some projects at present, by project (`domain/name`). Any
+        thread may ask."""
+        ...
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """Nothing of these projects waits for this executor any more: their troubles are none."""
         ...
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:

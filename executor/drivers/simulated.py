@@ -56,6 +56,7 @@ class SimulatedDriver:
     outlives_agent = False
     surveyed = True
     trouble = ""
+    project_troubles: Mapping[str, str] = {}
 
     def __init__(
         self, script: Script, *, seed: int, nodes: int, speed: float, run_log: RunLog | None = None
@@ -75,6 +76,9 @@ class SimulatedDriver:
         self._seen: list[Observation] = []
         self._bell = Bell()
         self._log = run_log
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """It has none."""
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
         return self._cluster.report()

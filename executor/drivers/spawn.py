@@ -7,8 +7,11 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 
+from executor import descriptors
+from executor.drivers.isolation import Confined, Isolation
 from executor.runs import RunFiles
 
 PR_SET_PDEATHSIG = 1
@@ -36,48 +39,62 @@ def spawn(
     environ: Mapping[str, str],
     files: RunFiles,
     memory: Decimal | None,
+    isolation: Isolation | None,
 ) -> subprocess.Popen[bytes]:
     """Runs the command in its own session, in its run's directory, writing to its output file.
 
     To be called from a thread that lives as long as the agent. Raises `StartFailedError`.
 
     The last steps run in the forked child, where only the forking thread exists and a lock that
-    another held is never released. They are safe there as they take none: a foreign call, two
-    system calls, no import. A wrapper program instead would be one more thing to install, and
-    Python as the wrapper costs ten times the fork.
+    another held is never released. They are safe there as they take none: foreign calls, system
+    calls, no import. A wrapper program instead would be one more thing to install, and Python as
+    the wrapper costs ten times the fork.
     """
     if not command:
         raise StartFailedError("StartError", "the session has no command")
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    try:
-        files.make_places()
-        output = os.open(files.output, flags, 0o600)
-    except OSError as error:
-        raise StartFailedError("StartError", f"no place for its files: {error}") from error
-    try:
-        return subprocess.Popen(  # noqa: S603  # to run what a user says is its purpose
-            list(command),
-            cwd=files.work,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=_last_steps(os.getpid(), _address_space(memory)),  # noqa: PLW1509
-        )
-    except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
-        raise _explained(error, command[0]) from error
-    finally:
-        os.close(output)
+    with ExitStack() as open_until_started:
+        try:
+            files.make_places()
+            confined = Confined()
+            if isolation is not None:
+                confined = open_until_started.enter_context(isolation.confined(files))
+            output = os.open(files.output, flags, 0o600)
+        except OSError as error:
+            raise StartFailedError("StartError", f"no place for its files: {error}") from error
+        open_until_started.callback(os.close, output)
+        try:
+            return subprocess.Popen(  # noqa: S603  # to run what a user says is its purpose
+                list(command),
+                cwd=files.work,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                # Before the last steps: the kernel forgets the parent-death signal with it.
+                user=confined.user,
+                group=confined.user,
+                extra_groups=None if confined.user is None else [],
+                preexec_fn=_last_steps(os.getpid(), _address_space(memory), confined),  # noqa: PLW1509
+            )
+        except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
+            raise _explained(error, command[0]) from error
 
 
-def _last_steps(agent: int, address_space: tuple[int, int] | None) -> Callable[[], None]:
+def _last_steps(
+    agent: int, address_space: tuple[int, int] | None, confined: Confined
+) -> Callable[[], None]:
+    files = descriptors.limit_of_runs()
+
     def steps() -> None:
         die_with_parent(signal.SIGKILL)
         if os.getppid() != agent:
             os._exit(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
         if address_space is not None:
             resource.setrlimit(resource.RLIMIT_AS, address_space)
+        confined.apply()
 
     return steps
 

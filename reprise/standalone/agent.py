@@ -8,14 +8,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from reprise.standalone.agent_previous import PreviousAgent
+from reprise.standalone.errors import StandaloneError
+
 logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 6.0
 FIRST_PAUSE = 0.5
 MAX_PAUSE = 10.0
+PREVIOUS_PAUSE = 0.5
 LONG_LIFE = 60.0
 """Seconds; an agent that lived so long did not die of what ended the one before."""
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Open a file, which only its owner may read if it is new."""
+    return os.open(path, flags, 0o600)
 
 
 class Agent:
@@ -54,20 +63,38 @@ class Agent:
             "--die-with-parent",
             *options,
         ]
+        self._previous = PreviousAgent(state_dir)
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = FIRST_PAUSE
         self._started = 0.0
         self._not_before = 0.0
 
+    def check(self) -> None:
+        """See that the agent can isolate its runs as it will be asked to.
+
+        Raises `StandaloneError` with what it says; started, it would say so in its log only.
+        """
+        command = [*self._command, "--check-isolation"]
+        asked = subprocess.run(  # noqa: S603  # our own program
+            command, cwd=ROOT, env=_environ(), capture_output=True, text=True, check=False
+        )
+        if asked.returncode:
+            said = asked.stderr.splitlines() or [f"its check ended with {asked.returncode}"]
+            raise StandaloneError(f"the executor {self._name} cannot start: {said[-1]}")
+
     def start(self) -> None:
-        """Start the agent; the server's own variables are not for it."""
+        """Start the agent, or see that it is started once that of an earlier life has gone."""
         self._started = time.monotonic()
-        kept = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "BROKER_URL"}}
-        with self._log.open("ab") as log:
+        if not self._previous.gone(self._started):
+            self._not_before = self._started + PREVIOUS_PAUSE
+            return
+        with open(self._log, "ab", opener=private_opener) as log:
+            # One that an earlier version made.
+            os.fchmod(log.fileno(), 0o600)
             self._process = subprocess.Popen(  # noqa: S603  # our own program
                 self._command,
                 cwd=ROOT,  # where the module is; the user's directory may have one of that name
-                env=kept,
+                env=_environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -75,10 +102,10 @@ class Agent:
 
     def look_after(self) -> None:
         """Start the agent again if it ended, after a pause that grows while it keeps ending."""
-        if self._process is None or self._process.poll() is None:
+        if self._process is not None and self._process.poll() is None:
             return
         now = time.monotonic()
-        if self._not_before == 0.0:
+        if self._not_before == 0.0 and self._process is not None:
             logger.warning(
                 "the executor %s ended with code %d and is started again: see %s",
                 self._name,
@@ -103,3 +130,8 @@ class Agent:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _environ() -> dict[str, str]:
+    """Ours, without the server's own variables."""
+    return {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "BROKER_URL"}}

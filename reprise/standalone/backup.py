@@ -16,7 +16,7 @@ from typing import IO
 
 import psycopg
 
-from reprise.standalone.backup_file import CHUNK, DUMP, MANIFEST, SECRETS, Manifest, writing
+from reprise.standalone.backup_file import CHUNK, DUMP, KEYS, MANIFEST, SECRETS, Manifest, writing
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.postgres_account import account_for
@@ -44,6 +44,8 @@ def backup(data_dir: Path, path: Path) -> None:
         archive.writestr(MANIFEST, _manifest(url, binaries.major).to_json())
         for name in SECRETS:
             archive.write(data_dir / name, name)
+        if (data_dir / KEYS).exists():
+            archive.write(data_dir / KEYS, KEYS)
         with archive.open(DUMP, "w", force_zip64=True) as member:
             _dump(url, binaries, member, data_dir)
 

@@ -17,11 +17,14 @@ from typing import IO
 from zipfile import BadZipFile, ZipFile
 
 from reprise.standalone.errors import StandaloneError
+from reprise.standalone.private_file import sync_directory
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 DUMP = "database.dump"
 SECRETS = ("secret_key", "credentials.json", "executor.token")
+KEYS = "encryption_keys"
+"""Is not there where the environment says them, and in backups of before there were any."""
 CHUNK = 1024 * 1024
 _DAMAGE = (
     BadZipFile,
@@ -88,15 +91,6 @@ def writing(path: Path) -> Iterator[ZipFile]:
     sync_directory(path.parent)
 
 
-def sync_directory(directory: Path) -> None:
-    """See that names in it are there after a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Backup:
     """A backup that was read through once and found whole."""
 
@@ -106,7 +100,8 @@ class Backup:
 
     def secrets(self) -> Iterator[tuple[str, str]]:
         """The files beside the database: name and content."""
-        for name in SECRETS:
+        there = self._archive.namelist()
+        for name in (*SECRETS, *({KEYS} & {*there})):
             yield name, self._archive.read(name).decode()
 
     def dump(self) -> IO[bytes]:

@@ -1,7 +1,6 @@
 """What the first start makes: an admin, tokens, a project, a queue, an executor."""
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,11 @@ from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from reprise.standalone.errors import StandaloneError
+from reprise.standalone.private_file import read_text, write_private
 from scheduler.services.registration import executor_ensure
 from sessions_app.audit_context import audited
+from sessions_app.encryption import EncryptionKeys
 from sessions_app.models import Project
 from sessions_app.services.tenants import project_ensure
 from sessions_app.services.tokens import token_create, token_find
@@ -33,32 +35,26 @@ class Credentials:
     project: str
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; empty without one, and where a crash or a stranger left no text."""
-    try:
-        return path.read_text().strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return ""
-
-
 def secret_key(data_dir: Path) -> str:
     """The key that signs browser sessions; made once for a data directory."""
     path = data_dir / "secret_key"
     if not read_text(path):
         write_private(path, secrets.token_urlsafe(48))
     return read_text(path)
+
+
+def encryption_keys(data_dir: Path) -> EncryptionKeys:
+    """The keys of the secrets in the database, one a line, newest first; made once.
+
+    Raises `StandaloneError` for a file that holds no keys.
+    """
+    path = data_dir / "encryption_keys"
+    if not read_text(path):
+        write_private(path, secrets.token_urlsafe(48) + "\n")
+    try:
+        return EncryptionKeys(read_text(path).split())
+    except ValueError as error:
+        raise StandaloneError(f"{path}: {error}") from error
 
 
 def ensure_tenants() -> Project:
@@ -104,12 +100,15 @@ def _read(path: Path) -> dict[str, str]:
     }
 
 
-def ensure_executor(data_dir: Path, project: Project) -> Path:
-    """The local executor, for its project only; the file that holds its token."""
+def executor_token(data_dir: Path) -> Path:
+    """The file that holds the local executor's token."""
+    return data_dir / "executor.token"
+
+
+def ensure_executor(data_dir: Path, project: Project) -> None:
+    """See that there is the local executor, for its project only, and its token."""
     executor_ensure(name=EXECUTOR, projects=[project], by=BY)
-    path = data_dir / "executor.token"
-    ensure_executor_token(path, EXECUTOR)
-    return path
+    ensure_executor_token(executor_token(data_dir), EXECUTOR)
 
 
 def ensure_executor_token(path: Path, executor_name: str) -> bool:

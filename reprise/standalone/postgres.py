@@ -25,6 +25,7 @@ from reprise.standalone.postgres_cluster import (
     make_cluster,
 )
 from reprise.standalone.postgres_failure import PostgresError, failure, named_errors
+from reprise.standalone.postgres_password import ensure_password, password_file
 from reprise.standalone.postgres_previous import end_previous
 from reprise.standalone.postgres_socket import PORT, ensure_socket_dir, socket_dir
 
@@ -76,6 +77,7 @@ class EmbeddedPostgres:
         self._data_dir = data_dir.resolve()
         self._cluster = self._data_dir / "postgres"
         self._log = self._data_dir / "postgres.log"
+        self._password = password_file(self._data_dir)
         self._socket_dir = socket_dir(self._data_dir)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_size = 0
@@ -87,8 +89,12 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """`DATABASE_URL` of the service's database, by way of the socket."""
-        return f"postgres://{SUPERUSER}@{quote(str(self._socket_dir), safe='')}:{PORT}/{DATABASE}"
+        """`DATABASE_URL` of the service's database, by way of the socket.
+
+        It names the file of the password instead of the password: it may be in a command line.
+        """
+        place, file = (quote(str(path), safe="") for path in (self._socket_dir, self._password))
+        return f"postgres://{SUPERUSER}@{place}:{PORT}/{DATABASE}?passfile={file}"
 
     def alive(self) -> bool:
         """Whether the server's process runs."""
@@ -153,13 +159,21 @@ class EmbeddedPostgres:
         while True:
             end_previous(self._cluster, self._socket_dir)
             self._log_size = self._log.stat().st_size
-            self._spawn(binaries, account)
-            if self._wait_until_ready():
-                return
+            if self._asks_for_password(binaries, account):
+                self._spawn(binaries, account)
+                if self._wait_until_ready():
+                    return
             output = self._logged_since(self._log_size)
             if not _PASSING.search(output) or time.monotonic() > deadline:
                 raise failure(self._data_dir, output)
             time.sleep(_RETRY_PAUSE_SECONDS)
+
+    def _asks_for_password(self, binaries: Binaries, account: Account) -> bool:
+        """See that the server will do so; False, with the reason in the log, if it cannot be."""
+        trouble = ensure_password(self._data_dir, self._cluster, binaries, account)
+        with self._log.open("a") as log:
+            log.write(trouble)
+        return not trouble
 
     def _spawn(self, binaries: Binaries, account: Account) -> None:
         # The value is a list of directories: quoted, a comma in the name is part of it.
@@ -205,6 +219,7 @@ class EmbeddedPostgres:
             port=PORT,
             user=SUPERUSER,
             dbname="postgres",
+            passfile=str(self._password),
             connect_timeout=5,
             autocommit=True,
         )

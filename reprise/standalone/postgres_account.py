@@ -32,15 +32,18 @@ class Account:
     uid: int | None = None
     gid: int | None = None
 
-    def start(self, command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
+    def start(
+        self, command: Sequence[str], output: int, *, given: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         """Start a program in a session of its own; it gets SIGINT when the calling thread ends.
 
-        `output` is a file descriptor (or `subprocess.PIPE`) for both of its output streams.
+        `output` is a file descriptor (or `subprocess.PIPE`) for both of its output streams, `given`
+        one for its input.
         """
         with uninterrupted():
             return subprocess.Popen(  # noqa: S603  # programs found by us, no shell
                 [*self.prefix, *command],
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd="/",
@@ -52,11 +55,14 @@ class Account:
                 extra_groups=None if self.uid is None else [],
             )
 
-    def run(self, command: Sequence[str], *, seconds: float) -> tuple[int, str]:
-        """Run a program to its end: exit code and output. Raises `TimeoutExpired`, `OSError`."""
-        with self.start(command, subprocess.PIPE) as process:
+    def run(self, command: Sequence[str], *, seconds: float, given: str = "") -> tuple[int, str]:
+        """Run a program to its end, with `given` as its input: exit code and output.
+
+        Raises `TimeoutExpired` and `OSError`.
+        """
+        with self.start(command, subprocess.PIPE, given=subprocess.PIPE) as process:
             try:
-                output, _ = process.communicate(timeout=seconds)
+                output, _ = process.communicate(given.encode(), timeout=seconds)
             except BaseException:
                 process.kill()
                 raise

@@ -1,6 +1,5 @@
 """The cluster's directory: made whole or not at all."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -9,6 +8,7 @@ from pathlib import Path
 from reprise.standalone.postgres_account import Account
 from reprise.standalone.postgres_binaries import Binaries
 from reprise.standalone.postgres_failure import PostgresError, failure
+from reprise.standalone.private_file import sync_directory
 
 SUPERUSER = "reprise"
 _UNFINISHED = "postgres.new-"
@@ -53,7 +53,7 @@ def make_cluster(cluster: Path, binaries: Binaries, account: Account) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     # After a power cut the new name has to be there, or the next start would clear the data away.
-    _sync(data_dir)
+    sync_directory(data_dir)
 
 
 def _initdb(directory: Path, binaries: Binaries, account: Account) -> None:
@@ -72,11 +72,3 @@ def _initdb(directory: Path, binaries: Binaries, account: Account) -> None:
         code, output = 1, f"error: initdb took more than {_INITDB_SECONDS:.0f} s"
     if code != 0:
         raise failure(directory.parent, output)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

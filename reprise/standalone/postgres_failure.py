@@ -27,6 +27,7 @@ _ADVICE_BY_PHRASE = {
     "Read-only file system": READ_ONLY,
     "Permission denied": FORBIDDEN,
     "wrong ownership": FORBIDDEN,
+    "password authentication failed": "remove the file postgres.pgpass: a start makes another one",
     "Cannot allocate memory": "the machine has too little free memory",
 }
 # Without what a server says to those who come too early or too late.

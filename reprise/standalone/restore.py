@@ -22,14 +22,14 @@ from reprise.standalone.backup import (
     refuse_other_database,
     written,
 )
-from reprise.standalone.backup_file import CHUNK, Backup, Manifest, reading, sync_directory
-from reprise.standalone.credentials import write_private
+from reprise.standalone.backup_file import CHUNK, Backup, Manifest, reading
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.postgres_account import account_for
 from reprise.standalone.postgres_binaries import Binaries, find_binaries
 from reprise.standalone.postgres_failure import failure
 from reprise.standalone.postgres_socket import socket_dir
+from reprise.standalone.private_file import sync_directory, write_private
 from reprise.standalone.server import claim
 
 CLUSTER = "postgres"

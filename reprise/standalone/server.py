@@ -7,9 +7,11 @@ their parent-death signals follow the thread that made them. Web, worker and bea
 import fcntl
 import logging
 import os
+import pwd
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO, Protocol
@@ -23,21 +25,31 @@ from django.db.migrations.executor import MigrationExecutor
 from reprise.settings import database
 from reprise.standalone.agent import Agent
 from reprise.standalone.credentials import (
+    BY,
     EXECUTOR,
     Credentials,
+    encryption_keys,
     ensure_credentials,
     ensure_executor,
     ensure_tenants,
+    executor_token,
     secret_key,
 )
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
+from sessions_app.audit_context import audited
+from sessions_app.errors import SecretUnreadable
+from sessions_app.services.encrypt_secrets import secrets_check, secrets_encrypt
 
 TICK = 0.5
 POOL_SIZE = 24
-LAST_RESORT_SECONDS = 9
+STOP_SECONDS = 12.0
+"""What a stop may take; PostgreSQL gets what the others leave of it."""
+POSTGRES_STOP_SECONDS = 2.0
+"""What it gets at least."""
+LAST_RESORT_SECONDS = 20
 """After the signal to stop; then the kernel ends the process."""
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Where a server that listens on all addresses is reached from its own machine."""
@@ -59,13 +71,13 @@ class Part(Protocol):
 class Standalone:
     """All parts, in the order in which they need each other."""
 
-    def __init__(self, data_dir: Path, *, host: str, port: int, slots: int):
+    def __init__(self, data_dir: Path, *, host: str, port: int, slots: int, isolate: str):
         self._data_dir = data_dir
+        self._isolate = isolate
         self._host = host
         self._slots = slots
         self._lock = claim(data_dir)
         self._listener = listen(host, port)
-        self._stops: list[Callable[[], None]] = []
         self._postgres: EmbeddedPostgres | None = None
         self._threads: list[Part] = []
         self._agents: list[Agent] = []
@@ -89,7 +101,15 @@ class Standalone:
             raise
 
     def _start(self) -> Credentials:
+        agent = self._local_agent()
+        if self._isolate == "off":
+            settings.REPRISE_RUNS_AS = own_user()
+        else:
+            self._open_way()
+            agent.check()
         settings.SECRET_KEY = secret_key(self._data_dir)
+        if "REPRISE_ENCRYPTION_KEYS" not in os.environ:
+            settings.ENCRYPTION_KEYS = encryption_keys(self._data_dir)
         settings.REPRISE_DEFAULT_PROJECT = settings.REPRISE_DEFAULT_PROJECT or "default/default"
         # Who listens on all addresses is reached by names that are not known here.
         names = "*" if self._host in LOOPBACK else self._host
@@ -98,44 +118,51 @@ class Standalone:
             for name in [name for name in os.environ if name.startswith("PG")]:
                 del os.environ[name]  # libpq's variables are about another server
             self._postgres = EmbeddedPostgres(self._data_dir)
-            self._stops.append(self._postgres.stop)
             use_database(self._postgres.start())
-        credentials, token_file = self._fill_database()
+        credentials = self._fill_database()
         self._start_threads()
-        self.add_agent(
-            Agent(
-                url=self.url,
-                name=EXECUTOR,
-                token_file=token_file,
-                state_dir=self._data_dir / "executor",
-                slots=self._slots,
-                log=self._data_dir / "executor.log",
-            )
-        )
+        self.add_agent(agent)
         return credentials
+
+    def _local_agent(self) -> Agent:
+        return Agent(
+            url=self.url,
+            name=EXECUTOR,
+            token_file=executor_token(self._data_dir),
+            state_dir=self._data_dir / "executor",
+            slots=self._slots,
+            log=self._data_dir / "executor.log",
+            options=("--isolate-runs", self._isolate),
+        )
+
+    def _open_way(self) -> None:
+        """Let the users of root's runs walk through the data directory; its files are private."""
+        if os.geteuid() == 0:
+            self._data_dir.chmod(self._data_dir.stat().st_mode | 0o001)
 
     def add_agent(self, agent: Agent) -> None:
         """Start an executor and look after it until the end; from the main thread."""
-        agent.start()
         self._agents.append(agent)
-        self._stops.append(agent.stop)
+        agent.start()
 
-    def _fill_database(self) -> tuple[Credentials, Path]:
-        """See that everything is in the database that has to be there before anything runs.
-
-        The file with the executor's token comes with the credentials.
-        """
+    def _fill_database(self) -> Credentials:
+        """See that everything is in the database that has to be there before anything runs."""
         try:
             _probe()
             _migrate()
+            _encrypt()
             project = ensure_tenants()
             credentials = ensure_credentials(self._data_dir, self.url, project)
-            return credentials, ensure_executor(self._data_dir, project)
+            ensure_executor(self._data_dir, project)
+        except SecretUnreadable as error:
+            place = self._data_dir / "encryption_keys"
+            raise StandaloneError(f"{error}; here they are the lines of {place}") from error
         except (Error, psycopg.Error) as error:
             if self._postgres is not None:
                 raise self._postgres.failure(error) from error
             said = " ".join(str(error).split())
             raise StandaloneError(f"the database of DATABASE_URL cannot be used: {said}") from error
+        return credentials
 
     def _start_threads(self) -> None:
         # Celery reads the settings when it is imported, so that this comes after they are final.
@@ -146,7 +173,6 @@ class Standalone:
         for part in (Beat(), Worker(), Web(application, self._listener)):
             part.start()
             self._threads.append(part)
-            self._stops.append(part.stop)
 
     def wait(self) -> None:
         """Look after the parts until a signal comes."""
@@ -169,11 +195,19 @@ class Standalone:
                 raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
 
     def stop(self) -> None:
-        """Stop the parts in the reverse order of their start; leaves no process behind."""
+        """Stop the executors, then what they talk to, then PostgreSQL; leaves no process behind.
+
+        Each part is given up after a time: all of them bear a sudden death.
+        """
         # A signal has nothing left to ask for, and must not come between.
         self._stopping = True
-        while self._stops:
-            self._stops.pop()()
+        began = time.monotonic()
+        _stop_together(self._agents)
+        _stop_together(self._threads)
+        if self._postgres is not None:
+            left = began + STOP_SECONDS - time.monotonic()
+            self._postgres.stop(max(left, POSTGRES_STOP_SECONDS))
+        self._agents, self._threads, self._postgres = [], [], None
         connections.close_all()
         self._listener.close()
         self._lock.close()
@@ -187,6 +221,14 @@ class Standalone:
         signal.alarm(LAST_RESORT_SECONDS)
         # Whoever starts or waits in the main thread is interrupted once.
         interrupt()
+
+
+def _stop_together(parts: Sequence[Agent | Part]) -> None:
+    stopping = [threading.Thread(target=part.stop, name="stop") for part in parts]
+    for thread in stopping:
+        thread.start()
+    for thread in stopping:
+        thread.join()
 
 
 def claim(data_dir: Path) -> IO[str]:
@@ -214,6 +256,14 @@ def claim(data_dir: Path) -> IO[str]:
     return lock
 
 
+def own_user() -> str:
+    """The name of the user that this process is, or its number."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 def use_database(url: str) -> None:
     """Let Django use this database; before its first connection."""
     # The pool tells of each connection that our own PostgreSQL closes by stopping; whoever needed
@@ -234,3 +284,10 @@ def _migrate() -> None:
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", verbosity=0, interactive=False)
+
+
+def _encrypt() -> None:
+    """Nothing else runs here: what is under an older key, or in the clear, is so no longer."""
+    secrets_check()
+    with audited(by=BY):
+        secrets_encrypt()

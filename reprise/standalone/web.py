@@ -13,6 +13,10 @@ from reprise.front import Front
 from reprise.standalone.errors import StandaloneError
 
 GRACE_SECONDS = 2
+KEEP_ALIVE_SECONDS = 620
+"""Longer than clients and proxies keep idle connections, so that they are the ones that close them:
+a call that is sent while the server closes is lost. Clients keep theirs for 5 s (httpx) to 300 s
+(browsers), Caddy for 120 s, nginx for 60 s, balancers of clouds for up to 600 s."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -75,6 +79,9 @@ class Web:
             access_log=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
             server_header=False,
+            # Whom to believe about addresses is said by REPRISE_TRUST_PROXY alone.
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)
         self._listener = listener

@@ -12,6 +12,7 @@ from reprise.standalone.errors import StandaloneError
 from sessions_app.tasks import sweep_retries
 
 CONCURRENCY = 2
+STOP_SECONDS = 2.0
 
 
 def probe_broker() -> None:
@@ -50,10 +51,13 @@ class Worker:
         sweep_retries.apply_async(retry=False)
 
     def stop(self) -> None:
-        """Finish the running tasks and stop."""
+        """Finish the running tasks and stop; a task that takes longer is left to itself."""
         self._heart.stop()
-        self._controller.stop()
-        self._thread.join(timeout=3)
+        # The pool's own stop waits for its tasks, however long they take.
+        stopping = threading.Thread(target=self._controller.stop, name="stop", daemon=True)
+        stopping.start()
+        stopping.join(timeout=STOP_SECONDS)
+        self._thread.join(timeout=STOP_SECONDS)
 
     @property
     def alive(self) -> bool:

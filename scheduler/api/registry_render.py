@@ -18,6 +18,9 @@ def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
         "heartbeat_age": age,
         "last_seen_at": seen,
         "trouble": executor.trouble,
+        "project_troubles": sorted(
+            executor.project_troubles.values(), key=lambda each: each["project"]
+        ),
         "incarnation": executor.incarnation,
         "driver": executor.driver,
         "max_sessions": executor.max_sessions,

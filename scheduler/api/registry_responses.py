@@ -9,6 +9,13 @@ from pydantic import BaseModel
 from scheduler.services.silence import Health
 
 
+class ProjectTrouble(BaseModel):
+    """What keeps an executor from the sessions of one project."""
+
+    project: str
+    trouble: str
+
+
 class Executor(BaseModel):
     """Who runs sessions beside one cluster."""
 
@@ -20,6 +27,8 @@ class Executor(BaseModel):
     last_seen_at: datetime | None
     trouble: str
     """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
+    project_troubles: list[ProjectTrouble]
+    """Of the projects of which it can start nothing at present, and something waits."""
     incarnation: int
     """Of its agent: grows with each start."""
     driver: str

@@ -17,7 +17,7 @@ from scheduler.services.returns import returns_apply
 from sessions_app.api.parsing import FactsJSONParser
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action, authorize
-from sessions_app.errors import InvalidInput
+from sessions_app.errors import Conflict, InvalidInput
 from sessions_app.services.logs import LogPiece, logs_append
 
 
@@ -84,14 +84,24 @@ class LogsView(WireView):
         """Store output; says for each chunk from where to go on."""
         self.check(name)
         call = wire.LogsCall.model_validate(body_of(request))
-        executor_check(name, call.incarnation)
+        replaced: Conflict | None = None
+        try:
+            executor_check(name, call.incarnation)
+        except Conflict as error:
+            replaced = error
         ends = logs_append(name, [_piece(i, chunk) for i, chunk in enumerate(call.chunks)])
+        # An agent that was replaced still has what its runs wrote: their leases say whether it
+        # counts. Where nothing does, it is told.
+        if replaced is not None and all(end.stale for end in ends):
+            raise replaced
         outcomes = [
             wire.ChunkOutcome(
                 session_id=chunk.session_id,
                 next_offset=end.next_offset,
                 full=end.full,
                 outcome="stale" if end.stale else "applied",
+                tail_from=end.tail_from,
+                tail_bytes=end.tail_bytes,
             )
             for chunk, end in zip(call.chunks, ends, strict=True)
         ]
@@ -108,4 +118,4 @@ def _piece(position: int, chunk: wire.Chunk) -> LogPiece:
         data = base64.b64decode(chunk.data, validate=True)
     except binascii.Error as error:
         raise InvalidInput({f"chunks[{position}].data": [f"is not base64: {error}"]}) from None
-    return LogPiece(chunk.session_id, chunk.fencing_token, chunk.offset, data)
+    return LogPiece(chunk.session_id, chunk.fencing_token, chunk.offset, data, chunk.tail)

@@ -25,6 +25,7 @@ from scheduler.services.lines import (
     heads_read,
     wishes_of,
 )
+from scheduler.services.project_troubles import troubled_projects
 from scheduler.services.reach import Reach
 from scheduler.services.scheduling_keys import scheduling_keys_assign
 from scheduler.services.site import Site
@@ -77,7 +78,7 @@ class Allocation:
         scheduling_keys_assign()
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
         self._quotas = quotas_read(projects, waiting=False, live=True)
-        self._queues = busy_queues(projects)
+        self._queues = busy_queues(projects, without=troubled_projects(self._executor))
         self._wishes = wishes_of(self._queues)
         if self._queues:
             with lines_by_index():

@@ -13,6 +13,7 @@ from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
 from scheduler.services.holdings import nodes_said
 from scheduler.services.leases import lease_keys, leases_delete
+from scheduler.services.project_troubles import Troubles, project_troubles
 from scheduler.wire import LeaseCall
 from sessions_app.errors import Conflict, NotFound
 from sessions_app.failpoints import atomic_step
@@ -45,10 +46,12 @@ def _superseded(executor: Executor) -> Conflict:
 
 
 class Heartbeat(NamedTuple):
-    """What was found on the way: the executor's leases, and whether any session waits."""
+    """What was found on the way: the executor's leases, whether any session waits, and the projects
+    of whose troubles nobody has to know any more."""
 
     held: Sequence[HeldLease]
     waiting: bool
+    forgotten: Sequence[str]
 
 
 class _Heard(NamedTuple):
@@ -67,6 +70,7 @@ _HEARTBEAT = """
     SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
         driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
+        project_troubles = %(project_troubles)s::jsonb,
         fenced_at = CASE WHEN e.state_id IN ('', %(state_id)s) THEN e.fenced_at
             ELSE e.last_seen_at + make_interval(secs => %(silence)s) END
     WHERE e.name = %(name)s AND (e.incarnation < %(incarnation)s
@@ -86,21 +90,25 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
     leases that it got since, and it must not take the answer for a renewal.
     """
     with atomic_step("heartbeat"):
-        heard = _heard(name, call)
+        troubles = project_troubles(name, call.project_troubles)
+        heard = _heard(name, call, troubles)
         held = leases_of(heard.executor_id) if heard.holds else []
         known = lease_keys(call.runs) if held else set()
         missing = [each for each in held if (each.fencing_token, each.session_id.int) not in known]
         if missing:
             _reconcile(missing, fenced=heard.fenced, now=database_now())
-    return Heartbeat(held, heard.waiting or bool(missing))
+    told = {each["project"] for each in troubles.values()}
+    forgotten = sorted(call.project_troubles.keys() - told)
+    return Heartbeat(held, heard.waiting or bool(missing), forgotten)
 
 
-def _heard(name: str, call: LeaseCall) -> _Heard:
+def _heard(name: str, call: LeaseCall, troubles: Troubles) -> _Heard:
     said = nodes_said(call)
     values = {
         **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
         "name": name,
         "nodes": None if said is None else json.dumps(said),
+        "project_troubles": json.dumps(troubles),
         "max_sessions": call.limits.max_sessions,
         "silence": lease_silence(),
     }

@@ -10,6 +10,8 @@ from django.db import connection
 
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.bulk import array
+from sessions_app.errors import SecretUnreadable
+from sessions_app.services.stored_secrets import environ_read
 
 SHORT_SPEC = 8192
 """Characters; a longer one is not kept."""
@@ -28,13 +30,15 @@ class _Row(NamedTuple):
     queue: str
     previous_cause: str | None
     previous_exit_code: int | None
+    secret_environ: str | None
+    """As it is stored."""
     spec: str
 
 
 # A hundred sessions often share one text, and as text it is cheap to compare and to keep.
 _READ = """
     SELECT s.id, s.root_id, s.parent_id, s.retry_count, s.job_set, s.name, d.name || '/' || p.name,
-        q.name, f.retry_cause, f.exit_code,
+        q.name, f.retry_cause, f.exit_code, c.secret_environ,
         jsonb_build_object(
             'image', c.image, 'command', c.command, 'environ', c.environ,
             'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
@@ -51,14 +55,40 @@ _READ = """
 """
 
 
-def leased_sessions(tokens: Mapping[UUID, int], avoided: Mapping[UUID, str]) -> list[LeasedSession]:
-    """The leases of these sessions in full, in the order of `tokens`; `avoided` are nodes."""
+class Handover(NamedTuple):
+    """Leases in full, and why some sessions cannot be handed over."""
+
+    leases: list[LeasedSession]
+    withheld: dict[UUID, str]
+
+
+TOO_OLD = "its executor's agent is too old to give it its secret_environ: update the agent"
+
+
+def leased_sessions(
+    tokens: Mapping[UUID, int], avoided: Mapping[UUID, str], *, secrets: bool
+) -> Handover:
+    """The leases of these sessions in full, in the order of `tokens`; `avoided` are nodes.
+
+    Those with secrets are withheld where the agent does not give them to runs, or they cannot be
+    read.
+    """
+    handed = Handover([], {})
     if not tokens:
-        return []
+        return handed
     with connection.cursor() as cursor:
         cursor.execute(_READ, [array(tokens)])
         rows = {row[0]: _Row._make(row) for row in cursor.fetchall()}
-    return [_leased(rows[key], token, avoided.get(key, "")) for key, token in tokens.items()]
+    for key, token in tokens.items():
+        row = rows[key]
+        if row.secret_environ is not None and not secrets:
+            handed.withheld[key] = TOO_OLD
+            continue
+        try:
+            handed.leases.append(_leased(row, token, avoided.get(key, "")))
+        except SecretUnreadable as error:
+            handed.withheld[key] = str(error)
+    return handed
 
 
 def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
@@ -71,6 +101,7 @@ def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
         project=row.project,
         queue=row.queue,
         environ=_environment(row),
+        secret_environ=environ_read(row.secret_environ),
         avoid_node=avoid_node,
         spec=(_short_spec if short else _spec)(row.name, row.spec),
     )

@@ -1,22 +1,25 @@
 """Leases: granting them to an executor, taking them back, and telling it what to stop."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from retry.causes import WITHHELD
+from retry.evidence import Termination
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
 from scheduler.services.allocation import Allocation
-from scheduler.services.handover import leased_sessions
+from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
 from scheduler.services.holdings import leases_held
 from scheduler.wire import LeasedSession, Run, Stop
 from sessions_app import wakeups
 from sessions_app.bulk import array
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import database_now
+from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.transitions import Change, Event, sessions_change
 from sessions_app.states import Status
 
@@ -31,21 +34,52 @@ class LeaseRound(NamedTuple):
     """Kinds of sessions that wait for room, or that others were about to take."""
 
 
-def lease_round(name: str, incarnation: int) -> LeaseRound:
-    """Grant waiting sessions to an executor as far as it has room, most important first."""
+_NOTHING = Handover([], {})
+
+
+def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRound:
+    """Grant waiting sessions to an executor as far as it has room, most important first.
+
+    `secrets` says whether its agent gives runs their secret variables.
+    """
     with atomic_step("lease"):
-        executor = lock_executor(name)
-        if executor is None or executor.incarnation != incarnation or executor.cordoned:
-            return LeaseRound([], 0)
-        held = leases_held(executor.pk)[executor.pk]
-        free_slots = executor.max_sessions - sum(each.leases for each in held)
-        if free_slots <= 0:
-            return LeaseRound([], 0)
-        now = database_now()
-        found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
-        found.run()
-        tokens = _grant(found, executor, now) if found.sessions else {}
-        return LeaseRound(leased_sessions(tokens, found.avoided), found.left_waiting)
+        handed, left_waiting = _allocate(name, incarnation, secrets=secrets)
+    if handed.withheld:
+        _fail(handed.withheld)
+    return LeaseRound(handed.leases, left_waiting)
+
+
+def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, int]:
+    """What is granted, and the kinds of sessions that wait on."""
+    executor = lock_executor(name)
+    if executor is None or executor.incarnation != incarnation or executor.cordoned:
+        return _NOTHING, 0
+    held = leases_held(executor.pk)[executor.pk]
+    free_slots = executor.max_sessions - sum(each.leases for each in held)
+    if free_slots <= 0:
+        return _NOTHING, 0
+    now = database_now()
+    found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
+    found.run()
+    tokens = _grant(found, executor, now) if found.sessions else {}
+    return leased_sessions(tokens, found.avoided, secrets=secrets), found.left_waiting
+
+
+def _fail(withheld: Mapping[UUID, str]) -> None:
+    """End leased sessions that cannot be handed over, in a step of its own: it locks their roots.
+
+    Of those that are not ended because this process dies the executor does not hear: its next call
+    sends them back to their queue.
+    """
+    ends = {
+        key: End(
+            Termination(reason=WITHHELD),
+            message=f"not started: {why}",
+            avoid_executor=why == TOO_OLD,
+        )
+        for key, why in withheld.items()
+    }
+    leases_delete(sessions_settle(ends))
 
 
 # The conflict is a lease of an earlier life of the session that nobody has swept yet.

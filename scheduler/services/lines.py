@@ -76,6 +76,7 @@ _QUEUES = """
     FROM busy b JOIN sessions_app_queue q ON q.id = b.queue_id
     WHERE NOT q.cordoned
         AND (%(projects)s::bigint[] IS NULL OR q.project_id = ANY(%(projects)s::bigint[]))
+        AND q.project_id <> ALL(%(without)s::bigint[])
     ORDER BY q.id
 """
 _KEYS = """
@@ -97,14 +98,14 @@ _KEYS = """
 """
 
 
-def busy_queues(projects: list[int] | None) -> list[BusyQueue]:
-    """The queues with work that are open, of some projects or of all.
+def busy_queues(projects: list[int] | None, *, without: Sequence[int] = ()) -> list[BusyQueue]:
+    """The queues with work that are open, of some projects or of all but those `without`.
 
     Of a queue with more lines than a round can look at, those of a random stretch of keys: each
     has its turn.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_QUEUES, {"projects": projects})
+        cursor.execute(_QUEUES, {"projects": projects, "without": list(without)})
         found = {
             row[0]: BusyQueue(row[0], row[1], row[2], _limits(row[3]), [])
             for row in cursor.fetchall()

@@ -31,6 +31,14 @@ class _Look(NamedTuple):
     never: Misfit | None
     now: Misfit | None
     avoided: bool
+    troubled: str
+    """What keeps the executor from the sessions of this project."""
+
+    @property
+    def open(self) -> bool:
+        """Whether the executor takes sessions of this project at present."""
+        executor = self.executor
+        return not (executor.cordoned or executor.trouble or self.troubled)
 
 
 def pending_explain(session: Session, quota: Held | None) -> WhyPending:
@@ -58,8 +66,8 @@ def _reason(session: Session) -> tuple[Reason, str]:
     if queue.cordoned:
         return Reason.QUEUE_CORDONED, f"its queue is cordoned: {queue.cordon_reason}"
     wish = wish_of(session.pk)
-    looks = [] if wish is None else _looks(_executors(session.project_id), wish)
-    able = _able([look for look in looks if not look.executor.cordoned])
+    looks = [] if wish is None else _looks(_executors(session.project_id), wish, session.project_id)
+    able = _able([look for look in looks if look.open])
     if wish is None or not able:
         return _nobody(looks)
     limit = queue_limit(queue.resource_limits, amounts_used(queues=[queue.pk]).get(queue.pk, {}))
@@ -83,9 +91,17 @@ def _able(looks: Sequence[_Look]) -> list[_Look]:
 
 def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
     """Why no open executor could ever run it."""
+    uncordoned = [look for look in looks if not look.executor.cordoned]
+    if kept := _able([look for look in uncordoned if look.troubled and not look.executor.trouble]):
+        texts = [f"{look.executor.name}: {look.troubled}" for look in kept[:MOST_NAMED]]
+        told = _listed(texts, len(kept))
+        return Reason.PROJECT_TROUBLE, f"nothing of its project can be started: {told}"
+    if kept := _able([look for look in uncordoned if look.executor.trouble]):
+        names = _listed([look.executor.name for look in kept[:MOST_NAMED]], len(kept))
+        return Reason.EXECUTOR_TROUBLE, f"what could run it is in trouble: {names}"
     if closed := _able([look for look in looks if look.executor.cordoned]):
         return Reason.EXECUTOR_CORDONED, f"what could run it is cordoned: {_cordons(closed)}"
-    open_ones = [look for look in looks if not look.executor.cordoned]
+    open_ones = [look for look in looks if look.open]
     if not open_ones:
         return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
     return Reason.NO_FIT, f"it fits on no executor: {_told(open_ones, never=True)}"
@@ -107,13 +123,15 @@ def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[
 
 
 def _executors(project_id: int) -> list[Executor]:
-    """Those that live and serve the project, cordoned ones too."""
+    """Those that live and serve the project; cordoned ones and those in trouble too."""
     serving = Executor.objects.filter(Q(projects=None) | Q(projects=project_id))
-    alive = serving.filter(last_seen_at__gte=silent_before(database_now()), max_sessions__gt=0)
-    return list(alive.distinct().order_by("name"))
+    alive = serving.filter(last_seen_at__gte=silent_before(database_now()))
+    # In trouble they say that they take none.
+    willing = alive.filter(Q(max_sessions__gt=0) | ~Q(trouble=""))
+    return list(willing.order_by("name").distinct())
 
 
-def _looks(executors: Sequence[Executor], wish: Wish) -> list[_Look]:
+def _looks(executors: Sequence[Executor], wish: Wish, project_id: int) -> list[_Look]:
     held = leases_held(*(each.pk for each in executors))
     looks = []
     for executor in executors:
@@ -123,7 +141,9 @@ def _looks(executors: Sequence[Executor], wish: Wish) -> list[_Look]:
         if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
             now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
         never = Room(executor.nodes, ()).misfit(wish.ask, node)
-        looks.append(_Look(executor, never, now, executor.name in wish.avoid_executors))
+        troubled = executor.project_troubles.get(str(project_id), {}).get("trouble", "")
+        avoided = executor.name in wish.avoid_executors
+        looks.append(_Look(executor, never, now, avoided, troubled))
     return looks
 
 

@@ -1,5 +1,7 @@
 """One lease call, whole, and the parts that a long poll repeats."""
 
+from collections.abc import Sequence
+
 from django.conf import settings
 
 from scheduler.locks import leases_of
@@ -13,8 +15,10 @@ def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
     """Heartbeat, stops and leases, answered at once."""
     heard = executor_heartbeat(name, call)
     stops = stops_for(heard.held, call.runs)
-    granted = lease_round(name, call.incarnation) if heard.waiting else LeaseRound([], 0)
-    return _answer(granted, stops)
+    granted = LeaseRound([], 0)
+    if heard.waiting:
+        granted = lease_round(name, call.incarnation, secrets=call.secrets)
+    return _answer(granted, stops, heard.forgotten)
 
 
 def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
@@ -23,14 +27,15 @@ def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
     if call.runs:
         executor_id = Executor.objects.values_list("pk", flat=True).get(name=name)
         stops = stops_for(leases_of(executor_id), call.runs)
-    granted = lease_round(name, call.incarnation)
+    granted = lease_round(name, call.incarnation, secrets=call.secrets)
     return _answer(granted, stops), granted.passed_over
 
 
-def _answer(granted: LeaseRound, stops: list[Stop]) -> LeaseAnswer:
+def _answer(granted: LeaseRound, stops: list[Stop], forgotten: Sequence[str] = ()) -> LeaseAnswer:
     return LeaseAnswer.model_construct(
         leases=granted.leases,
         stops=stops,
         lease_ttl=settings.REPRISE["lease_ttl"],
         lease_grace=settings.REPRISE["lease_grace"],
+        forget_troubles=list(forgotten),
     )

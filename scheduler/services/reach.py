@@ -18,10 +18,13 @@ class Reach:
     def __init__(self, executor: Executor, now: datetime):
         self._executor = executor
         self._stale = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
+        self._troubled: dict[int, set[str]] = defaultdict(set)
+        """The others that can start nothing of a project at present, by project."""
 
     def could_ever_run(self, project_id: int, wish: Wish) -> bool:
         """Whether one of the others could if it were empty, and need not be avoided."""
-        names = {*self._by_project[None], *self._by_project[project_id]}
+        serving = {*self._by_project[None], *self._by_project[project_id]}
+        names = serving.difference(self._troubled[project_id])
         return any(
             name in self._empty
             and self._empty[name].misfit(wish.ask, wish.node_avoided_on(name)) is None
@@ -36,8 +39,10 @@ class Reach:
             last_seen_at__gte=self._stale, cordoned=False, max_sessions__gt=0
         )
         others = alive.exclude(pk=self._executor.pk).order_by("name")
-        for name, project in others.values_list("name", "projects"):
+        for name, troubles, project in others.values_list("name", "project_troubles", "projects"):
             found[project].append(name)
+            for troubled in troubles:
+                self._troubled[int(troubled)].add(name)
         return found
 
     @cached_property

@@ -1,7 +1,12 @@
-"""Reports of executors: facts become states, each at most once, in bulk."""
+"""Reports of executors: facts become states, each at most once, in bulk.
+
+A report counts only from the executor that the session names. Under a lease that an executor held
+before, its report is stale. Any other report is answered as if the session did not exist, so that
+an executor can neither disturb the runs of others nor learn of them.
+"""
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,9 +16,16 @@ from uuid import UUID
 from django.db import connection
 from pydantic import ValidationError
 
+from retry.endings import told_of
 from retry.evidence import Termination
 from scheduler.pod_status import Progress, assess
 from scheduler.services.executors import executor_check
+from scheduler.services.ignored_reports import (
+    MOST_IGNORED,
+    former_leases,
+    ignored_counts,
+    ignored_event,
+)
 from scheduler.services.leases import leases_delete
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
@@ -29,8 +41,11 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 APPLIED, DUPLICATE, STALE, BUSY, INVALID = "applied", "duplicate", "stale", "busy", "invalid"
+UNKNOWN = "there is no such session"
+NOT_ITS_LEASE = "the lease is no longer the session's"
 PROGRESS_EVENT = "session.progress"
-IGNORED_EVENT = "session.report_ignored"
+MOST_OF_SESSION = 50
+"""Reports of one session that one call applies: each takes a turn of some statements."""
 RUN_SLACK = timedelta(seconds=60)
 """Added to a run's own deadline before it is believed to be over."""
 _ORDER = {status: position for position, status in enumerate(LIVE_STATUSES)}
@@ -43,6 +58,10 @@ class _Batch:
     now: datetime
     sessions: dict[UUID, LockedSession]
     existing: set[UUID]
+    former: set[tuple[UUID, int]]
+    """Sessions that this executor held before, each with the fencing token of that lease."""
+    ignored: dict[UUID, int] = field(default_factory=dict)
+    """Events of ignored reports that a session has under its present lease, where it is known."""
     accepted: list[UUID] = field(default_factory=list)
     settled: list[UUID] = field(default_factory=list)
     pods: dict[UUID, Report] = field(default_factory=dict)
@@ -55,29 +74,56 @@ def reports_apply(name: str, incarnation: int, raw: Sequence[Any]) -> list[Outco
     Raises `NotFound` for an unknown executor and `Conflict` for a superseded agent.
     """
     executor_check(name, incarnation)
-    outcomes: list[Outcome] = []
-    for start in range(0, len(raw), BATCH):
-        outcomes.extend(_apply(name, raw[start : start + BATCH]))
-    return outcomes
-
-
-def _apply(name: str, raw: Sequence[Any]) -> list[Outcome]:
     parsed = [_parse(name, item) for item in raw]
-    reports = {i: item for i, item in enumerate(parsed) if isinstance(item, Report)}
     answers = {i: item for i, item in enumerate(parsed) if isinstance(item, Outcome)}
-    if not reports:
-        return [answers[i] for i in range(len(raw))]
+    reports = {i: item for i, item in enumerate(parsed) if isinstance(item, Report)}
+    answers |= _put_off(reports)
+    positions = [i for i in reports if i not in answers]
+    for start in range(0, len(positions), BATCH):
+        part = {i: reports[i] for i in positions[start : start + BATCH]}
+        answers |= _apply(name, part)
+    return [answers[i] for i in range(len(raw))]
+
+
+def _put_off(reports: Mapping[int, Report]) -> dict[int, Outcome]:
+    """Answer `busy` for what a call brings beyond `MOST_OF_SESSION` of one session, in order."""
+    counts = Counter(report.session_id for report in reports.values())
+    if not counts or max(counts.values()) <= MOST_OF_SESSION:
+        return {}
+    taken: Counter[UUID] = Counter()
+    answers = {}
+    for position in sorted(reports, key=lambda i: _in_order(reports[i])):
+        report = reports[position]
+        taken[report.session_id] += 1
+        if taken[report.session_id] > MOST_OF_SESSION:
+            detail = f"a call applies {MOST_OF_SESSION} reports of one session"
+            answers[position] = _outcome(report, BUSY, detail)
+    return answers
+
+
+def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
+    answers: dict[int, Outcome] = {}
     with atomic_step("report"):
         ids = {report.session_id for report in reports.values()}
         locked = {s.id: s for s in lock_sessions(sorted(ids), skip_locked=True)}
         missing = ids - locked.keys()
-        batch = _Batch(database_now(), locked, _existing(missing) if missing else set())
+        others = [s.id for s in locked.values() if s.executor != name]
+        batch = _Batch(
+            now=database_now(),
+            sessions=locked,
+            existing=_existing(name, missing) if missing else set(),
+            former=former_leases(name, others) if others else set(),
+        )
         for turn in _turns(reports):
             answers.update(_apply_turn(name, batch, turn))
         _accept(batch)
         starts_watch(batch.pods, now=batch.now)
         leases_delete(batch.settled)
-    return [answers[i] for i in range(len(raw))]
+    return answers
+
+
+def _in_order(report: Report) -> tuple[int, int]:
+    return report.fencing_token, report.seq
 
 
 def _parse(name: str, item: Any) -> Report | Outcome:
@@ -98,8 +144,9 @@ def _parse(name: str, item: Any) -> Report | Outcome:
         )
 
 
-def _existing(ids: set[UUID]) -> set[UUID]:
-    return set(Session.objects.filter(pk__in=ids).values_list("pk", flat=True))
+def _existing(name: str, ids: set[UUID]) -> set[UUID]:
+    own = Session.objects.filter(pk__in=ids, executor=name)
+    return set(own.values_list("pk", flat=True))
 
 
 def _turns(reports: Mapping[int, Report]) -> Iterator[dict[int, Report]]:
@@ -108,7 +155,7 @@ def _turns(reports: Mapping[int, Report]) -> Iterator[dict[int, Report]]:
     for position, report in reports.items():
         queues[report.session_id].append((position, report))
     for queue in queues.values():
-        queue.sort(key=lambda pair: (pair[1].fencing_token, pair[1].seq))
+        queue.sort(key=lambda pair: _in_order(pair[1]))
     depth = max(len(queue) for queue in queues.values())
     for turn in range(depth):
         yield dict(queue[turn] for queue in queues.values() if turn < len(queue))
@@ -118,23 +165,29 @@ def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[in
     changes: list[Change] = []
     ends: list[tuple[LockedSession, End]] = []
     confirmed: list[UUID] = []
-    answers: dict[int, Outcome] = {}
+    answers = {i: _judged(name, batch, report) for i, report in turn.items()}
+    stale = [turn[i].session_id for i, answer in answers.items() if answer.outcome == STALE]
+    if unknown := [each for each in stale if each not in batch.ignored]:
+        batch.ignored |= ignored_counts(unknown)
     for position, report in turn.items():
         session = batch.sessions.get(report.session_id)
-        if session is None:
-            answers[position] = _absent(report, batch)
+        outcome, detail = answers[position].outcome, answers[position].detail
+        if session is None or outcome not in {STALE, APPLIED}:
             continue
-        outcome, detail = _judge(name, session, report)
-        answers[position] = _outcome(report, outcome, detail)
+        noted = False
         if outcome == STALE:
-            changes.append(_ignored(session, report, detail))
+            noted = batch.ignored[session.id] < MOST_IGNORED
+            batch.ignored[session.id] += noted
+            events = [ignored_event(report, detail)] if noted else []
+            changes.append(Change(session, _numbered(session, report), events))
             if _confirms(name, session, report):
                 confirmed.append(session.id)
-        elif outcome == APPLIED and report.status in FINAL_STATUSES:
+        elif report.status in FINAL_STATUSES:
             ends.append((session, _end(report)))
-        elif outcome == APPLIED:
+        else:
             changes.append(_progress(session, report, batch.now))
-        _remember(batch, session, report, outcome)
+            noted = _is_news(session, report)
+        _remember(batch, session, report, outcome, noted=noted)
     sessions_change(changes, now=batch.now)
     told = settle_locked(ends, now=batch.now)
     told |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
@@ -143,10 +196,17 @@ def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[in
     return answers
 
 
-def _absent(report: Report, batch: _Batch) -> Outcome:
-    if report.session_id in batch.existing:
+def _judged(name: str, batch: _Batch, report: Report) -> Outcome:
+    session = batch.sessions.get(report.session_id)
+    if session is None and report.session_id in batch.existing:
         return _outcome(report, BUSY, "the session's row is locked just now")
-    return _outcome(report, INVALID, "there is no such session")
+    if session is None:
+        return _outcome(report, INVALID, UNKNOWN)
+    if session.executor == name:
+        return _outcome(report, *_judge(session, report))
+    if (report.session_id, report.fencing_token) in batch.former:
+        return _outcome(report, STALE, NOT_ITS_LEASE)
+    return _outcome(report, INVALID, UNKNOWN)
 
 
 def _outcome(report: Report, outcome: str, detail: str = "") -> Outcome:
@@ -159,10 +219,10 @@ def _outcome(report: Report, outcome: str, detail: str = "") -> Outcome:
     )
 
 
-def _judge(name: str, session: LockedSession, report: Report) -> tuple[str, str]:
-    """What becomes of a report, and why; the token is looked at before the number."""
-    if report.fencing_token != session.fencing_token or session.executor != name:
-        return STALE, "the lease is no longer the session's"
+def _judge(session: LockedSession, report: Report) -> tuple[str, str]:
+    """Return the outcome of the named executor's report, and why. The token comes before `seq`."""
+    if report.fencing_token != session.fencing_token:
+        return STALE, NOT_ITS_LEASE
     if report.seq <= session.report_seq:
         return DUPLICATE, ""
     if session.status in FINAL_STATUSES:
@@ -170,18 +230,6 @@ def _judge(name: str, session: LockedSession, report: Report) -> tuple[str, str]
     if report.status == session.status or is_allowed(session.status, report.status):
         return APPLIED, ""
     return STALE, f"the session is {session.status.value} already"
-
-
-def _ignored(session: LockedSession, report: Report, detail: str) -> Change:
-    told = {
-        "reason": detail,
-        "report": {
-            "status": report.status.value,
-            "seq": report.seq,
-            "fencing_token": report.fencing_token,
-        },
-    }
-    return Change(session, _numbered(session, report), [Event(IGNORED_EVENT, told)])
 
 
 def _confirms(name: str, session: LockedSession, report: Report) -> bool:
@@ -254,11 +302,16 @@ def _end(report: Report) -> End:
         exit_code=0 if succeeded and exit_code is None else exit_code,
         node=said.node or report.node,
     )
+    # What became of a pod is told by its facts, not by what was heard of it before.
+    message = report.message
+    of_a_pod = report.termination is not None and "pod" in report.termination
+    if of_a_pod and not succeeded and not said.lease_expired:
+        message = told_of(termination)
     # A node that is gone has stopped nothing that anybody saw.
     unfenced = report.termination is not None and report.termination.get("unfenced") is True
     return End(
         termination,
-        message=report.message,
+        message=message,
         avoid_executor=said.lease_expired,
         confirmed=not unfenced,
         facts={
@@ -270,8 +323,10 @@ def _end(report: Report) -> End:
     )
 
 
-def _remember(batch: _Batch, session: LockedSession, report: Report, outcome: str) -> None:
-    """Bring the copy of the row up to date for the next turn."""
+def _remember(
+    batch: _Batch, session: LockedSession, report: Report, outcome: str, *, noted: bool
+) -> None:
+    """Bring the copy of the row up to date for the next turn; `noted` says that it got an event."""
     if outcome == APPLIED and session.accepted_at is None:
         batch.accepted.append(session.id)
     if outcome == APPLIED and report.pod is not None:
@@ -282,7 +337,7 @@ def _remember(batch: _Batch, session: LockedSession, report: Report, outcome: st
         return
     # One copy: a row has many fields.
     values: dict[str, Any] = {}
-    if outcome == STALE or (outcome == APPLIED and _is_news(session, report)):
+    if noted:
         values["event_seq"] = session.event_seq + 1
     if outcome == APPLIED:
         values |= {
@@ -291,7 +346,7 @@ def _remember(batch: _Batch, session: LockedSession, report: Report, outcome: st
             "node": report.node or session.node,
             "accepted_at": session.accepted_at or batch.now,
         }
-    elif outcome == STALE:
+    else:
         values |= _numbered(session, report)
     if values:
         batch.sessions[session.id] = session._replace(**values)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
-from scheduler.services.reports import APPLIED, BUSY, INVALID, STALE
+from scheduler.services.reports import APPLIED, BUSY, INVALID, NOT_ITS_LEASE, STALE, UNKNOWN
 from scheduler.wire import Outcome, Return
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
@@ -19,9 +19,11 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
     executor_check(name, incarnation)
     with atomic_step("return"):
         ids = {item.session_id for item in returns}
-        locked = {s.id: s for s in lock_sessions(sorted(ids), skip_locked=True)}
-        existing = set(Session.objects.filter(pk__in=ids).values_list("pk", flat=True))
-        outcomes = [_judge(name, item, locked.get(item.session_id), existing) for item in returns]
+        sessions = lock_sessions(sorted(ids), skip_locked=True)
+        locked = {s.id: s for s in sessions if s.executor == name}
+        own = Session.objects.filter(pk__in=ids, executor=name)
+        existing = set(own.values_list("pk", flat=True))
+        outcomes = [_judge(item, locked.get(item.session_id), existing) for item in returns]
         now = database_now()
         done: dict[tuple[str, bool], list[LockedSession]] = {}
         for item, outcome in zip(returns, outcomes, strict=True):
@@ -42,14 +44,14 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
     return outcomes
 
 
-def _judge(name: str, item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:
+def _judge(item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:
     outcome, detail = APPLIED, ""
     if session is None:
         known = item.session_id in existing
         outcome = BUSY if known else INVALID
-        detail = "its row is locked just now" if known else "there is no such session"
-    elif item.fencing_token != session.fencing_token or session.executor != name:
-        outcome, detail = STALE, "the lease is no longer the session's"
+        detail = "its row is locked just now" if known else UNKNOWN
+    elif item.fencing_token != session.fencing_token:
+        outcome, detail = STALE, NOT_ITS_LEASE
     elif session.accepted_at is not None and not _started_nothing(item, session):
         outcome, detail = INVALID, "the session was accepted: report its end instead"
     return Outcome(

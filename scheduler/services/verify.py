@@ -239,7 +239,7 @@ def _judge(sessions: Mapping[UUID, LockedSession], rows: Sequence[_Row], now: da
         else:
             outcome.over.append(session.id)
             if found is not None:
-                outcome.changes.append(_failed(session, row.pod, found, now))
+                outcome.changes.append(_failed(session, row, found, now))
                 outcome.failed += 1
     return outcome
 
@@ -251,8 +251,8 @@ def _is_so(row: _Row, state: StartState) -> bool:
 
 def _state(row: _Row) -> StartState:
     """With what the cluster's Events said of it last, which the executor has passed on."""
-    state = assess(row.pod)
     said = row.status_message[:HEARD_LENGTH].rstrip(". ")
+    state = assess(row.pod, said)
     if state.progress is not Progress.INITIALIZING or not said or state.message in said:
         return state
     return replace(state, message=f"{state.message} ({said})")
@@ -267,8 +267,8 @@ def _progress(session: LockedSession, row: _Row, state: StartState) -> list[Chan
     return [Change(session, {"status_message": message}, [Event("session.progress")])]
 
 
-def _failed(session: LockedSession, pod: Any, verdict: Verdict, now: datetime) -> Change:
-    facts = evidence(pod, verdict.cause)
+def _failed(session: LockedSession, row: _Row, verdict: Verdict, now: datetime) -> Change:
+    facts = evidence(row.pod, verdict.cause, row.status_message)
     message = verdict.message[:STATUS_MESSAGE_LENGTH]
     values = {
         "status": Status.TERMINATING,

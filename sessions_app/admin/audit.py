@@ -14,7 +14,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from sessions_app.admin.base import LookedUpAdmin, column, past
 from sessions_app.audit_context import DOORS, ENGINE, TASK
 from sessions_app.audit_selectors import NO_SESSION, PEOPLE
-from sessions_app.models import AuditEntry
+from sessions_app.models import AuditEntry, AuditLog
 
 # One probe of the index for each type that there is.
 _TYPES = """
@@ -33,7 +33,8 @@ def object_types() -> list[str]:
     """The kinds of objects of which the log tells."""
     with connection.cursor() as cursor:
         cursor.execute(_TYPES)
-        return [row[0] for row in cursor.fetchall()]
+        # What the engine dispatches has a table of its own.
+        return sorted({row[0] for row in cursor.fetchall()} | {"session"})
 
 
 def _listed(choice: DropdownFilter) -> bool:
@@ -113,24 +114,38 @@ class AuditEntryAdmin(LookedUpAdmin):
     )
     readonly_fields = fields
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Django's hook: all of the log, of which the registered table is a part."""
+        return AuditLog.objects.order_by(*self.get_ordering(request))
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> AuditEntry | None:
+        """Django's hook: as an entry of the registered table, to which the addresses belong."""
+        found = super().get_object(request, object_id, from_field)
+        if found is None:
+            return None
+        names = [field.attname for field in AuditEntry._meta.concrete_fields]  # noqa: SLF001  # Django's, for all
+        return AuditEntry(**{name: getattr(found, name) for name in names})
+
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
         """The index is over type and id together."""
         return queryset.filter(object_type__in=object_types(), object_id=text)
 
     @column("time")
-    def when(self, entry: AuditEntry) -> str:
+    def when(self, entry: AuditLog) -> str:
         return past(entry.time)
 
     @column("changes")
-    def changes(self, entry: AuditEntry) -> str:
+    def changes(self, entry: AuditLog) -> str:
         return "; ".join(_differences(entry.data))[:200] or "-"
 
     @column("before → after")
-    def changed(self, entry: AuditEntry) -> SafeString:
+    def changed(self, entry: AuditLog) -> SafeString:
         return format_html_join("", "<div>{}</div>", ((each,) for each in _differences(entry.data)))
 
     @column("data")
-    def told(self, entry: AuditEntry) -> SafeString:
+    def told(self, entry: AuditLog) -> SafeString:
         text = json.dumps(entry.data, indent=2, ensure_ascii=False, sort_keys=True)
         return format_html('<pre class="whitespace-pre-wrap break-words">{}</pre>', text)
 

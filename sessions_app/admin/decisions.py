@@ -112,7 +112,8 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     def payer(self, decision: RetryDecision) -> str:
         if not decision.paid_by:
             return decision.rule or "-"
-        return f"{decision.paid_by}: {(decision.used or 0) + 1} of {decision.limit}"
+        of = "" if decision.limit is None else f" of {decision.limit}"
+        return f"{decision.paid_by}: {(decision.used or 0) + 1}{of}"
 
     @column("delay")
     def seconds(self, decision: RetryDecision) -> str:

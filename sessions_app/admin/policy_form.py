@@ -35,7 +35,7 @@ HELP = {
     "retry_on_exit_codes": "such as 75, 137; empty: every code but 0",
     "no_retry_on_exit_codes": "these never, whatever the line above says",
     "max_chain_duration": "seconds after its beginning; empty: no limit",
-    "emit_retry_events": "whether retries are told in the event stream",
+    "emit_retry_events": "whether retries are told to streams and webhooks",
 }
 BOUND_HELP = {
     "max_retries": "the most that anybody below may ask for",

@@ -30,6 +30,7 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.policy_form import DefaultsForm
 from sessions_app.admin.policy_list import policies_offered
+from sessions_app.api.numbers import in_short
 from sessions_app.errors import InvalidInput
 from sessions_app.figures import Waiting, retries_waiting
 from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
@@ -152,7 +153,7 @@ class RetryDefaultsAdmin(ScopeAdmin):
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """Each field with its effective value, the layer of that and the bound on it."""
-        stored = policy_form.initial(row.policy, row.bounds) if row else {}
+        stored = policy_form.initial(in_short(row.policy), in_short(row.bounds)) if row else {}
         form = DefaultsForm(request.POST if request.method == "POST" else None, initial=stored)
         if form.is_bound and form.is_valid() and self._put(request, scope, form):
             return self.done(request, f"The retry defaults of {scope.name} are changed.")
@@ -186,12 +187,12 @@ class RetryDefaultsAdmin(ScopeAdmin):
 
     @column("sets")
     def sets(self, row: RetryDefaults) -> str:
-        told = {name: policy_form.shown(value) for name, value in row.policy.items()}
+        told = {name: policy_form.shown(value) for name, value in in_short(row.policy).items()}
         return ", ".join(f"{name} {value}" for name, value in told.items())[:120] or "-"
 
     @column("bounds")
     def binds(self, row: RetryDefaults) -> str:
-        told = {name: policy_form.shown(value) for name, value in row.bounds.items()}
+        told = {name: policy_form.shown(value) for name, value in in_short(row.bounds).items()}
         return ", ".join(f"{name} {value}" for name, value in told.items()) or "-"
 
 

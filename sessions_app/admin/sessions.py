@@ -193,7 +193,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         except (ValueError, NotFound):
             return self.missing(request, object_id)
         title = found.name or str(found.pk)
-        return self.render(request, "session", title, original=found, **_page(found))
+        return self.render(request, "session", title, original=found, **_page(found, request))
 
     def act_view(self, request: HttpRequest, session_id: UUID) -> HttpResponse:
         """Do what a button of a session's page says, and show the page again."""
@@ -281,7 +281,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _page(found: Session) -> dict[str, Any]:
+def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
     """What the page of one session shows."""
     chain = chain_attempts(found)
     decision = decision_of(found)
@@ -291,7 +291,7 @@ def _page(found: Session) -> dict[str, Any]:
     over = tip.phase == Phase.FINAL and tip.retry_state not in {"scheduled", "held"}
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
     return {
-        "session": session_json(found),
+        "session": session_json(found, actor_of(request)),
         "attempts": [_attempt(attempt) | {"granted": granted.get(attempt.pk)} for attempt in chain],
         "children": [a for a in chain if a.parent_id == found.pk],
         **(decision_context(found, decision) if decision else {"decision": None}),

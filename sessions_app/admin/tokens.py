@@ -3,13 +3,15 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from sessions_app import unisolated
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
+from sessions_app.api.requests import one_line
 from sessions_app.models import ApiToken
 from sessions_app.services.tokens import token_create, token_made, token_revoke
 
@@ -30,6 +32,13 @@ class TokenForm(OperatorForm):
             "project": "the only project for which it is good",
             "expires_at": "empty: never",
         }
+
+    def clean_name(self) -> str:
+        """Return the name, if the API would take it."""
+        try:
+            return one_line(self.cleaned_data["name"])
+        except ValueError as error:
+            raise forms.ValidationError(f"It {error}.") from None
 
     def clean(self) -> dict[str, Any] | None:
         """Django's hook."""
@@ -96,6 +105,8 @@ class ApiTokenAdmin(ShowsToken):
         made = token_made(secret)
         record.pk, record.prefix = made.pk, made.prefix
         self.show_once(request, secret)
+        for text in unisolated.warnings():
+            messages.warning(request, text)
 
     def audited_as(self, record: Any) -> tuple[str, str]:
         """As the base says."""

@@ -103,8 +103,29 @@ class SessionFilter(SessionConditions):
     """The query parameters of `GET /sessions/`."""
 
     ordering: Literal["created_at", "-created_at"] = "-created_at"
+    expand: Literal["chain"] | None = None
+    """`chain`: each with `retry_chain`, the ids of its attempts."""
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class AttemptsQuery(BaseModel):
+    """A page of a chain, if one is asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] | None = None
+
+    @property
+    def paged(self) -> bool:
+        """Whether less than all of it is wanted."""
+        return bool(self.model_fields_set)
+
+    @property
+    def size(self) -> int:
+        """Of a page."""
+        return self.page_size or 50
 
 
 class EventFilter(BaseModel):

@@ -70,7 +70,8 @@ def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, A
     chosen = options[0]
     if "$ref" in chosen:
         chosen = definitions[chosen["$ref"].rsplit("/", 1)[1]]
-    return {key: value for key, value in chosen.items() if key in _KEPT}
+    kept = {key: value for key, value in chosen.items() if key in _KEPT}
+    return {**kept, "enum": [chosen["const"]]} if "const" in chosen else kept
 
 
 def _for_generators(schema: Any) -> None:
@@ -91,6 +92,20 @@ def _for_generators(schema: Any) -> None:
         _for_generators(list(part.values()) if key == "properties" else part)
 
 
+_YAML = "application/yaml"
+
+
+def _leave_out_yaml(operation: dict[str, Any]) -> None:
+    """Tell of bodies as YAML in words: generators of clients leave out operations that have them.
+
+    What they would send is the same document, and as JSON it is YAML, too.
+    """
+    content = operation.get("requestBody", {}).get("content", {})
+    if content.pop(_YAML, None) is not None:
+        told = "The body may also be YAML, with the `Content-Type` `application/yaml`."
+        operation["description"] = f"{operation.get('description', '')}\n\n{told}".strip()
+
+
 def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
     """Say for every operation that its errors are problem details."""
     schemas = result["components"].setdefault("schemas", {})
@@ -99,6 +114,7 @@ def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, A
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
         for method in _METHODS & path.keys():
+            _leave_out_yaml(path[method])
             wanted = _EVERYWHERE | (_OF_WRITES if method != "get" else set())
             if any(each["name"] == "If-Match" for each in path[method].get("parameters", ())):
                 wanted |= {"412"}

@@ -1,13 +1,14 @@
 """Every error answer as an RFC 9457 problem detail."""
 
 import logging
+import re
 from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
-from psycopg.errors import ForeignKeyViolation
+from psycopg.errors import DiskFull, ForeignKeyViolation, LockNotAvailable, QueryCanceled
 from pydantic import ValidationError
 from rest_framework.exceptions import APIException
 
@@ -19,8 +20,10 @@ from sessions_app.errors import (
     NotPermitted,
     Outdated,
     QuotaExceeded,
+    SecretUnreadable,
     TooLarge,
 )
+from sessions_app.near import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ _STATUS_OF = {
     Conflict: 409,
     Outdated: 412,
     TooLarge: 413,
+    SecretUnreadable: 503,
 }
 
 
@@ -58,7 +62,7 @@ def problem(
 def field_errors(error: ValidationError, prefix: str = "") -> dict[str, list[str]]:
     """What pydantic found, by the path of each field, such as `retry_policy.max_retries`."""
     found: dict[str, list[str]] = {}
-    for item in error.errors(include_url=False, include_input=False):
+    for item in error.errors(include_url=False):
         found.setdefault(_path(prefix, item["loc"]), []).append(_words(item))
     return found
 
@@ -81,8 +85,23 @@ def _words(item: Any) -> str:
     if item["type"] in {"model_type", "dict_type"}:
         return "must be an object"
     if item["type"] == "literal_error":
-        return f"must be {item['ctx']['expected']}"
-    return str(item["msg"]).removeprefix("Value error, ")
+        return f"must be {item['ctx']['expected']}{_near(item)}"
+    return f"{str(item['msg']).removeprefix('Value error, ')}{_near(item)}"
+
+
+_CHOICE = re.compile(r"'([^']+)'")
+
+
+def _near(item: Any) -> str:
+    """Which of the words that are allowed was meant, if what was given is close to one."""
+    context, given = item.get("ctx", {}), item["input"]
+    if not isinstance(given, str):
+        return ""
+    if "members" in context:
+        return did_you_mean(given, str(context["members"]).split(", "))
+    if item["type"] in {"literal_error", "enum"}:
+        return did_you_mean(given, _CHOICE.findall(str(context["expected"])))
+    return ""
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse | None:  # noqa: ARG001
@@ -131,9 +150,26 @@ def _gone_meanwhile(error: IntegrityError) -> _Problem | tuple[None, dict[str, s
     return problem(409, "what this belongs to was deleted at the same time"), {}
 
 
+_UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
+    (LockNotAvailable, "another change holds what this call needs; try again", "2"),
+    (QueryCanceled, "the database took too long for this call; try again, or ask for less", "5"),
+    (DiskFull, "the disk of the database is full: nothing can be written at present", "10"),
+)
+"""Error of the database -> what is said of it, and when to try again (seconds)."""
+
+
+def database_trouble(error: Exception) -> tuple[str, str]:
+    """Why the database does not serve a call, in words, and when to try again in seconds."""
+    for kind, said, wait in _UNAVAILABLE:
+        if isinstance(error.__cause__, kind):
+            return said, wait
+    return "the database does not answer; try again", "1"
+
+
 def _database_down(error: Exception) -> _Problem:
-    logger.error("the database does not answer: %s", error)
-    return problem(503, "the database does not answer; try again"), {"Retry-After": "1"}
+    said, wait = database_trouble(error)
+    logger.error("%s: %s", said, error)
+    return problem(503, said), {"Retry-After": wait}
 
 
 def _domain_problem(error: DomainError) -> _Problem:
@@ -184,3 +220,8 @@ def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:  # no
 def server_error(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """Django's 500 handler: says nothing of the inside."""
     return _answer(500, "an error on our side; it was logged")
+
+
+def unavailable(why: str) -> JsonResponse:
+    """A 503 outside of any view."""
+    return _answer(503, why)

@@ -2,35 +2,40 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
-from retry.decide import budgets, max_attempts
+from podspec.specification import without_values
+from retry.attempts import attempt_words
+from retry.budgets import MANUAL_BUDGET
+from retry.decide import budgets, max_attempts, open_budgets
 from retry.durations import in_words
 from retry.explain import explain
 from retry.matching import NamedPolicy
 from retry.merge import bounded
 from retry.policy import InlinePolicy
+from sessions_app.api.numbers import in_short
+from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.event_log import JobSet, LoggedEvent
 from sessions_app.models import RetryDecision, Session, SessionEvent
 from sessions_app.models.events import ARCHIVED
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, scopes_of
-from sessions_app.selectors import chains_of
+from sessions_app.selectors import chain_counts, chains_of
 from sessions_app.states import RetryState
 from sessions_app.why_pending import why_pending
 
 _WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
+_FOLLOWED = _WAITING | {RetryState.RETRIED}
 
 
 def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     """Sessions without their specification, for lists; a few queries whatever their number."""
-    chains = chains_of(sessions)
+    counts = chain_counts(sessions)
     scopes = scopes_of(sessions)
     named = named_policies((each.project_id, each.retry_policies) for each in sessions)
     return [
         _session(
             session,
-            chains[session.root_id],
+            counts[session.root_id],
             scopes[session.project_id],
             applied(named[session.project_id], session.retry_policies),
         )
@@ -38,23 +43,39 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     ]
 
 
-def session_json(session: Session) -> dict[str, Any]:
-    """One session with all that is known of it."""
-    (body,) = sessions_json([session])
-    return {**body, **spec_json(session), **pending_json(session)}
+def session_json(session: Session, actor: Actor) -> dict[str, Any]:
+    """One session with all that the actor may know of it."""
+    (body,) = with_chains([session], sessions_json([session]))
+    return {**body, **spec_json(session, actor), **pending_json(session)}
 
 
-def spec_json(session: Session) -> dict[str, Any]:
-    """What a session is to run, and what it was asked since; it comes with its spec and root."""
+def with_chains(
+    sessions: Sequence[Session], told: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What `sessions_json` told, with the ids of each chain, oldest first."""
+    chains = chains_of(sessions)
+    return [
+        {**body, "retry_chain": chains[session.root_id]}
+        for session, body in zip(sessions, told, strict=True)
+    ]
+
+
+def spec_json(session: Session, actor: Actor) -> dict[str, Any]:
+    """What a session is to run, and what it was asked since; it comes with its spec and root.
+
+    Who may not know what its variables are set to is told nulls.
+    """
     spec = session.spec
+    shown = permitted(actor, Action.SESSION_VALUES, project=session.project)
     return {
         "image": spec.image,
         "command": spec.command,
-        "environ": spec.environ,
+        "environ": spec.environ if shown else dict.fromkeys(spec.environ),
+        "secret_environ": spec.secret_names or [],
         "resources": spec.resources,
         "mounts": spec.mounts,
         "ports": spec.ports,
-        "pod_spec": spec.pod_spec,
+        "pod_spec": spec.pod_spec if shown else without_values(spec.pod_spec or {}) or None,
         "labels": spec.labels,
         "cluster_size": spec.cluster_size,
         "batch_timeout": spec.batch_timeout,
@@ -75,7 +96,7 @@ def pending_json(session: Session) -> dict[str, Any]:
 
 
 def _session(
-    session: Session, chain: list[UUID], scope: RetryScope, named: Sequence[NamedPolicy]
+    session: Session, chain_count: int, scope: RetryScope, named: Sequence[NamedPolicy]
 ) -> dict[str, Any]:
     return {
         "id": session.pk,
@@ -102,12 +123,12 @@ def _session(
         "root_session_id": session.root_id,
         "retry_count": session.retry_count,
         "max_retries": session.max_retries,
-        "retry_policy": session.retry_policy,
+        "retry_policy": in_short(session.retry_policy),
         "retry_policies": session.retry_policies,
         "retry_cause": session.retry_cause or None,
         "failure_category": session.failure_category or None,
         "retry_counters": session.retry_counters,
-        "retry_chain": chain,
+        "chain_count": chain_count,
         "retry_state": retry_state_json(session, scope, named),
     }
 
@@ -127,17 +148,31 @@ def retry_state_json(
     decision = decision_of(session)
     frozen = InlinePolicy.model_construct(**session.retry_policy)
     policy, _ = bounded(frozen, scope.bounds)
-    counters = session.retry_counters
+    counters, count = session.retry_counters, session.retry_count
+    unspent = open_budgets(session.session_type, counters, policy, named)
+    followed = session.retry_state in _FOLLOWED
     return {
         "state": session.retry_state,
-        "attempt": session.retry_count,
-        "max_attempts": max_attempts(session.retry_count, counters, policy, named, scope.settings),
+        "attempt": count,
+        "max_attempts": max_attempts(count, unspent, scope.settings, followed=followed),
+        "summary": attempt_words(
+            count,
+            _paid(decision),
+            unspent,
+            scope.settings,
+            ended=session.finished_at is not None,
+        ),
         "due_at": decision.due_at if decision and session.retry_state in _WAITING else None,
         "next_session_id": decision.next_session_id if decision else None,
         "reason": decision.reason if decision else None,
         "rule": (decision.rule or None) if decision else None,
         "budgets": budgets(counters, policy, named, scope.settings),
     }
+
+
+def _paid(decision: RetryDecision | None) -> dict[str, Any] | None:
+    names = ("reason", "rule", "paid_by", "used", "limit")
+    return {name: getattr(decision, name) for name in names} if decision else None
 
 
 def attempt_json(session: Session) -> dict[str, Any]:
@@ -163,16 +198,21 @@ def attempt_json(session: Session) -> dict[str, Any]:
 
 def decision_line(decision: RetryDecision) -> str:
     """A decision in a line: what, when, why, and who pays."""
-    if decision.action != "retry":
-        line = f"no retry: {decision.reason}"
-        if decision.next_session_id:
-            return f"{line}; retried by hand"
-        if decision.state in {"scheduled", "held"}:
-            return f"{line}; {decision.requested_by} asked for one, which waits"
-        return line
-    paid = f"{decision.paid_by} {(decision.used or 0) + 1} of {decision.limit}"
-    line = f"retry after {in_words(decision.delay or 0)}: {decision.cause}, pays {paid}"
-    return line if decision.state in {"scheduled", "dispatched"} else f"{line} ({decision.state})"
+    retries, by_hand = decision.action == "retry", decision.paid_by == MANUAL_BUDGET
+    line = f"no retry: {decision.reason}"
+    if retries:
+        line = f"retry after {in_words(decision.delay or 0)}: {decision.cause}"
+    if retries and not by_hand:
+        line += f", pays {decision.paid_by} {(decision.used or 0) + 1} of {decision.limit}"
+        done = decision.state in {"scheduled", "dispatched"}
+        return line if done else f"{line} ({decision.state})"
+    if retries:
+        line += " (cancelled)"
+    if decision.next_session_id:
+        return f"{line}; retried by hand"
+    if decision.state in {"scheduled", "held"}:
+        return f"{line}; {decision.requested_by} asked for one, which waits"
+    return line
 
 
 _DECISION_FIELDS = (
@@ -198,6 +238,7 @@ _DECISION_FIELDS = (
 def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
     """The whole explanation, in data and in sentences."""
     fields: dict[str, Any] = {name: getattr(decision, name) for name in _DECISION_FIELDS}
+    fields["trace"] = in_short(decision.trace)
     fields |= {
         "session_id": session.pk,
         "failure_category": session.failure_category or None,
@@ -208,7 +249,7 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
         "dispatched_by": decision.dispatched_by or None,
         "requested_by": decision.requested_by or None,
     }
-    told = explain({**fields, "retry_state": session.retry_state}, decision.trace)
+    told = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
     return {**fields, "explanation": told}
 
 

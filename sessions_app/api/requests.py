@@ -28,9 +28,18 @@ from sessions_app.services.submit import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
+MAX_CREATION_ID = 200
+MOST_SECRET = 512 * 1024
+"""Bytes of secrets of a session: what a Secret of Kubernetes and its etcd can hold, and some."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UNSEEN = (
+    r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+"""Control characters, and what has no width or turns the direction of the text around it: two names
+would look alike, and a line would be read in another order than it is written in."""
+_CONTROL = re.compile(f"[{_UNSEEN}\U000e0000-\U000e0fff]")
 
 
 def _seconds(value: object) -> float:
@@ -66,7 +75,7 @@ def _lower(value: object) -> object:
 def one_line(value: str) -> str:
     """A text for lists and logs; raises `ValueError`."""
     if _CONTROL.search(value):
-        raise ValueError("must not hold control characters")
+        raise ValueError("must not hold control, invisible or direction-changing characters")
     return value
 
 
@@ -140,8 +149,18 @@ Variable = Annotated[
 ]
 OneLine = Annotated[
     StrictStr,
-    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"}),
+    Field(json_schema_extra={"pattern": f"^[^{_UNSEEN}]*$"}),
     AfterValidator(one_line),
+]
+
+
+CreationId = Annotated[
+    StrictStr,
+    Field(
+        min_length=1,
+        max_length=MAX_CREATION_ID,
+        json_schema_extra={"pattern": r"^(?!.*:retry:)[^\x00]*$"},
+    ),
 ]
 
 
@@ -157,7 +176,7 @@ class SessionCreate(BaseModel):
     job_set: Annotated[
         StrictStr, Field(max_length=128, json_schema_extra={"pattern": f"^({_NAME.pattern})?$"})
     ] = ""
-    creation_id: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = None
+    creation_id: CreationId | None = None
     session_type: Annotated[
         Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
     ] = "batch"
@@ -166,6 +185,9 @@ class SessionCreate(BaseModel):
     command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
     """Behind `image` and `pod_spec`, either of which can do without it."""
     environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
+    secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
+    """Variables whose values are stored encrypted and told to nobody but the run, 512 KiB together;
+    answers have their names."""
     resources: Resources = {}
     mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
@@ -197,6 +219,15 @@ class SessionCreate(BaseModel):
             raise ValueError("must not hold ':retry:', which marks the ids of retries")
         return value
 
+    @field_validator("secret_environ")
+    @classmethod
+    def _secrets(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if both := value.keys() & (info.data.get("environ") or {}).keys():
+            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ has, too")
+        if sum(len(each.encode()) for pair in value.items() for each in pair) > MOST_SECRET:
+            raise ValueError(f"holds more than {MOST_SECRET} bytes of names and values")
+        return value
+
     @field_validator("command")
     @classmethod
     def _something_to_run(cls, value: list[str], info: ValidationInfo) -> list[str]:
@@ -215,6 +246,7 @@ class SessionCreate(BaseModel):
             priority=self.priority,
             retry_policy=self.retry_policy,
             retry_policies=tuple(self.retry_policies),
+            secrets=self.secret_environ,
             spec=self.model_dump(
                 include={
                     "image",

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from sessions_app.why_pending import Reason
 
@@ -18,11 +18,16 @@ class Budget(BaseModel):
 
 
 class SessionRetryState(BaseModel):
-    """What becomes of a session; `attempt` counts from 0."""
+    """What becomes of a session; `attempt` counts from 0.
+
+    `max_attempts` is the most attempts that its chain can come to by itself, null if nothing says;
+    `summary` names for people the attempt, from 1, and the budget that binds.
+    """
 
     state: str
     attempt: int
-    max_attempts: int
+    max_attempts: int | None
+    summary: str
     due_at: datetime | None
     next_session_id: UUID | None
     reason: str | None
@@ -62,8 +67,17 @@ class SessionSummary(BaseModel):
     retry_cause: str | None
     failure_category: str | None
     retry_counters: dict[str, int]
-    retry_chain: list[UUID]
+    chain_count: int
+    """How many attempts its chain has."""
+    chain_url: str
+    """Where they are listed."""
     retry_state: SessionRetryState
+
+
+class ListedSession(SessionSummary):
+    """A session as lists show it; `retry_chain` is there with `?expand=chain`."""
+
+    retry_chain: list[UUID] | None = None
 
 
 class WhyPending(BaseModel):
@@ -77,13 +91,18 @@ class WhyPending(BaseModel):
 class Session(SessionSummary):
     """A session with all that is known of it."""
 
+    retry_chain: list[UUID]
     image: str
     command: list[str]
-    environ: dict[str, str]
+    environ: dict[str, str | None]
+    """Null where the caller, a viewer, may not know the value."""
+    secret_environ: list[str]
+    """The names of its secret variables."""
     resources: dict[str, Any]
     mounts: list[dict[str, Any]]
     ports: list[str]
     pod_spec: dict[str, Any] | None
+    """For a viewer with null in place of each `value` in an `env`."""
     labels: dict[str, str]
     cluster_size: int
     batch_timeout: float | None
@@ -96,12 +115,19 @@ class Session(SessionSummary):
     """Both of a session that has waited for some seconds, or waits for a quota."""
 
 
+class SubmittedSession(Session):
+    """A session that was submitted."""
+
+    warnings: list[str] = []
+    """What of the request has no effect; left out where there is nothing to say."""
+
+
 class SessionPage(BaseModel):
     """A page of sessions, newest first."""
 
     next: str | None
     previous: str | None
-    results: list[SessionSummary]
+    results: list[ListedSession]
 
 
 class BulkOutcome(BaseModel):
@@ -110,6 +136,8 @@ class BulkOutcome(BaseModel):
     outcome: str
     session_id: UUID | None
     problem: "Problem | None"
+    warnings: list[str]
+    """What of the item has no effect."""
 
 
 class BulkOutcomes(BaseModel):
@@ -175,6 +203,18 @@ class Attempt(BaseModel):
     finished_at: datetime | None
     retry_state: str
     decision: str | None
+
+
+class AttemptPage(BaseModel):
+    """A page of a chain, oldest attempt first."""
+
+    next: str | None
+    previous: None
+    results: list[Attempt]
+
+
+class Attempts(RootModel[list[Attempt] | AttemptPage]):
+    """The chain as one JSON array, or a page of it if one was asked for."""
 
 
 class Decision(BaseModel):
@@ -328,8 +368,3 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: dict[str, list[str]]
-
-
-def attempts_schema() -> dict[str, Any]:
-    """The chain is one JSON array, not a page."""
-    return {"type": "array", "items": Attempt.model_json_schema()}

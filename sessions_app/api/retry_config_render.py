@@ -5,6 +5,7 @@ from typing import Any
 from retry.decide import Mode
 from retry.merge import Layer, MergedBounds, merge
 from retry.policy import Bounds
+from sessions_app.api.numbers import in_short
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.retry_layers import bound_layers, policy_layers
 from sessions_app.retry_scopes import DEFAULT_GLOBAL_MAX_RETRIES, strictest
@@ -15,8 +16,8 @@ def defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, An
     """The inline policy and the bounds of a scope, as far as it has any."""
     return {
         "scope": scope.name,
-        "policy": row.policy if row else {},
-        "bounds": row.bounds if row else {},
+        "policy": in_short(row.policy) if row else {},
+        "bounds": in_short(row.bounds) if row else {},
         "updated_at": row.updated_at if row else None,
     }
 

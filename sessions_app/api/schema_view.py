@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from drf_spectacular.settings import spectacular_settings
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
@@ -28,8 +28,10 @@ class SchemaView(SpectacularAPIView):
         )
 
 
-class DocsView(SpectacularSwaggerView):
-    """drf-spectacular's, for people who are logged in and for tokens."""
+class DocsView(SpectacularSwaggerSplitView):
+    """drf-spectacular's, for people who are logged in and for tokens; without inline scripts."""
+
+    template_name = "swagger.html"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Django's hook."""

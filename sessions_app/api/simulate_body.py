@@ -65,6 +65,7 @@ class GivenContainer(_Given):
 
     name: str | None = None
     init: bool | None = None
+    sidecar: bool | None = None
     exit_code: _ExitCode | None = None
     reason: str | None = None
     message: str | None = None
@@ -90,6 +91,7 @@ class GivenTermination(_Given):
     at: Annotated[_Number, Field(ge=0, le=MAX_AT)] | None = None
     lease_expired: bool | None = None
     containers: list[GivenContainer] | None = None
+    rank: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     pod: Any = None
 
 

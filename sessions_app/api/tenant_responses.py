@@ -73,6 +73,7 @@ class TokenWithSecret(Token):
     """A token that was made now; `token` is what it is used by, told this once."""
 
     token: str
+    warnings: list[str]
 
 
 class TokenPage(BaseModel):

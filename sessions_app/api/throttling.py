@@ -6,6 +6,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from sessions_app.addresses import request_address
 from sessions_app.authorization import Actor
 from sessions_app.models import ApiToken
 from sessions_app.services.throttle import call_permit
@@ -52,14 +53,5 @@ class BrowserThrottle(BaseThrottle):
 
 def refusal_wait(request: Request) -> float:
     """Seconds that whoever was just refused has to wait for the next refusal; usually 0."""
-    group = zlib.crc32(_address(request).encode()) % ADDRESS_GROUPS
+    group = zlib.crc32(request_address(request).encode()) % ADDRESS_GROUPS
     return call_permit(-1 - group, int(settings.REPRISE["anonymous_requests_per_minute"]))
-
-
-def _address(request: Request) -> str:
-    if settings.SECURE_PROXY_SSL_HEADER:
-        # The proxy that is trusted has added the last one.
-        forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip()
-        if forwarded:
-            return str(forwarded)
-    return str(request.META.get("REMOTE_ADDR", ""))

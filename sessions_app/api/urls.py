@@ -37,7 +37,7 @@ _QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 urlpatterns = [
     path("whoami/", whoami.WhoAmIView.as_view()),
     path("audit/", audit.AuditView.as_view()),
-    path("sessions/", sessions.SessionsView.as_view()),
+    path("sessions/", sessions.SessionsView.as_view(), name="api-sessions"),
     path("sessions/bulk/", bulk.SessionsBulkView.as_view()),
     path("sessions/bulk-cancel/", bulk_actions.BulkCancelView.as_view()),
     path("sessions/bulk-retry/", bulk_actions.BulkRetryView.as_view()),

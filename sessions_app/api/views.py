@@ -10,11 +10,13 @@ from rest_framework.exceptions import (
     NotAuthenticated,
     UnsupportedMediaType,
 )
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sessions_app.api.filters import query_of
+from sessions_app.api.idempotency import refuse_key
 from sessions_app.api.throttling import refusal_wait
 from sessions_app.audit_context import identify
 from sessions_app.authorization import Action, Actor
@@ -41,12 +43,14 @@ class RestView(APIView):
 
     `actions` maps an HTTP method to the action that it asks for; the view's code passes it to
     `authorize` with the thing in question. `body_limit` overrides the usual limit in bytes.
-    `asks_when_writing` says that its writes have query parameters, too.
+    `asks_when_writing` says that its writes have query parameters, too, and `takes_key` that its
+    `POST` takes an `Idempotency-Key`.
     """
 
     actions: ClassVar[dict[str, Action]] = {}
     body_limit: ClassVar[int | None] = None
     asks_when_writing: ClassVar[bool] = False
+    takes_key: ClassVar[bool] = False
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -70,6 +74,8 @@ class RestView(APIView):
             raise LengthRequired
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("", "send the body as it is, without a Content-Encoding")
+        if request.method not in SAFE_METHODS and not self.takes_key:
+            refuse_key(request)
         if request.method in self.actions.keys() - {"GET"} and not self.asks_when_writing:
             query_of(_NoQuery, request.query_params)
 

@@ -10,9 +10,11 @@ skips what it cannot have.
 from sessions_app.locks.advisory import (
     AdvisoryLock,
     database_now,
+    hold_if_free,
     lock_policy_name,
     lock_slots,
     lock_webhooks,
+    lock_webhooks_of,
 )
 from sessions_app.locks.chains import (
     SESSION_COLUMNS,
@@ -58,6 +60,7 @@ __all__ = [
     "claim_ended",
     "claim_resumable",
     "database_now",
+    "hold_if_free",
     "lock_chains",
     "lock_policy_name",
     "lock_sessions",
@@ -65,6 +68,7 @@ __all__ = [
     "lock_slots",
     "lock_token",
     "lock_webhooks",
+    "lock_webhooks_of",
     "locked_session",
     "policies_named",
     "queues_for_submit",

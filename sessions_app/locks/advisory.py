@@ -1,9 +1,11 @@
 """Locks that are no row's, and the clock by which they all judge."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
 
-from django.db import connection
+from django.db import Error, connection
 
 
 class AdvisoryLock(IntEnum):
@@ -16,6 +18,39 @@ class AdvisoryLock(IntEnum):
     RETRY_SLOTS = 0x5245_0004
     QUEUE_USAGE = 0x5245_0005
     WEBHOOKS = 0x5245_0006
+    SERVER = 0x5245_0007
+    """Held while a database is made safe that is on another server than before."""
+    SWEEP_RETRIES = 0x5245_0010
+    """Held by a beat while it runs a batch of this sweep itself; so are the next two."""
+    SWEEP_LEASES = 0x5245_0011
+    SWEEP_STARTS = 0x5245_0012
+    WEBHOOKS_OF_PROJECT = 0x5245_0020
+    """With the hash of the project to which a webhook is added."""
+
+
+@contextmanager
+def hold_if_free(key: AdvisoryLock) -> Iterator[bool]:
+    """Hold a lock of this connection, whatever transactions begin and end; False: another has it.
+
+    It is gone with the connection, so that nobody has to clear up after a process that died.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key.value])
+        taken: bool = cursor.fetchone()[0]
+    try:
+        yield taken
+    finally:
+        if taken:
+            _unlock(key)
+
+
+def _unlock(key: AdvisoryLock) -> None:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [key.value])
+    except Error:
+        # The connection is broken: its lock went with it.
+        connection.close()
 
 
 def lock_slots() -> None:
@@ -35,6 +70,15 @@ def lock_webhooks() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.WEBHOOKS])
+
+
+def lock_webhooks_of(project_id: int) -> None:
+    """Let only this transaction add webhooks to a project: it counts those that are there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashint8(%s))",
+            [AdvisoryLock.WEBHOOKS_OF_PROJECT, project_id],
+        )
 
 
 def lock_policy_name(name: str) -> None:

@@ -47,6 +47,11 @@ class LockedSession(NamedTuple):
     limited: bool
     """Whether counters of quotas follow it. If not, none will until this transaction ends."""
 
+    @property
+    def quiet(self) -> bool:
+        """Its policy wants nobody told of what becomes of its failures."""
+        return '"emit_retry_events": false' in self.retry_policy
+
 
 SESSION_COLUMNS = f"""
     s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,

@@ -1,6 +1,6 @@
 """The records, by noun."""
 
-from sessions_app.models.audit import AuditEntry
+from sessions_app.models.audit import AuditEntry, AuditLog, AutomaticDispatch
 from sessions_app.models.events import SessionEvent
 from sessions_app.models.logs import LogChunk
 from sessions_app.models.policies import FailureCategory, RetryPolicy, RetryPolicyRevision
@@ -19,6 +19,8 @@ from sessions_app.models.webhooks import (
 __all__ = [
     "ApiToken",
     "AuditEntry",
+    "AuditLog",
+    "AutomaticDispatch",
     "Domain",
     "FailureCategory",
     "LogChunk",

@@ -6,9 +6,11 @@ from django.conf import settings
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Left
 from django.utils import timezone
 
 from retry.causes import RetryCause
+from sessions_app.encryption import ID_LENGTH
 from sessions_app.models.queues import Queue
 from sessions_app.models.tenants import Project
 from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
@@ -55,7 +57,22 @@ class SessionSpec(models.Model):
     scheduling_timeout = models.FloatField(null=True)
     termination_grace_period = models.FloatField(default=30.0)
     request_digest = models.CharField(max_length=64)
-    """SHA-256 of the validated creation request: the same `creation_id` must come with it."""
+    """SHA-256 of the validated creation request, without the values of secrets: the same
+    `creation_id` must come with it."""
+    secret_names = models.JSONField(null=True)
+    """The variables of `secret_environ`; null: there are none."""
+    secret_environ = models.TextField(null=True)  # noqa: DJ001  # no bytes where there is none
+    """A JSON object of variables, encrypted: it begins with the id of the key."""
+
+    class Meta:
+        indexes = [
+            # By key: what is to be encrypted anew, and which keys are in use.
+            models.Index(
+                Left("secret_environ", ID_LENGTH),
+                condition=Q(secret_environ__isnull=False),
+                name="spec_secrets",
+            )
+        ]
 
 
 class Session(models.Model):
@@ -83,7 +100,8 @@ class Session(models.Model):
     )
     name = models.CharField(max_length=128, blank=True)
     job_set = models.CharField(max_length=128, blank=True)
-    creation_id = models.CharField(max_length=200)
+    creation_id = models.CharField(max_length=255)
+    """Of a retry: the root's and `:retry:` and its number."""
     session_type = models.CharField(max_length=12, choices=SessionType.choices)
     priority = models.IntegerField(default=0)
 
@@ -135,6 +153,7 @@ class Session(models.Model):
     event_seq = models.IntegerField(default=0)
 
     chain_ids: list[UUID] | None = None
+    chain_count: int | None = None
     """The ids of its chain, oldest first, where they were read along with it."""
     scope_text: str | None = None
     """What `retry_scopes.SCOPE` says of its project, where it was read along with it."""

@@ -12,6 +12,7 @@ from sessions_app.models.tenants import Project
 
 MAX_URL = 2_000
 MAX_REASON = 300
+MAX_SECRET = 300
 
 
 class Position(models.Model):
@@ -59,9 +60,9 @@ class WebhookEndpoint(Position):
     description = models.CharField(max_length=MAX_REASON, blank=True)
     event_types = ArrayField(models.CharField(max_length=64), default=list, blank=True)
     """Types, or their beginnings with a `*` behind; none: all."""
-    secret = models.CharField(max_length=100)
-    """`whsec_` and base64, in the clear: whoever signs has to know it."""
-    previous_secret = models.CharField(max_length=100, blank=True)
+    secret = models.CharField(max_length=MAX_SECRET)
+    """Encrypted, or as a version before that left it: `whsec_` and base64."""
+    previous_secret = models.CharField(max_length=MAX_SECRET, blank=True)
     previous_secret_until = models.DateTimeField(null=True)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(default=timezone.now)
@@ -70,6 +71,9 @@ class WebhookEndpoint(Position):
     failures = models.PositiveIntegerField(default=0)
     """Attempts that failed since the last one that did not."""
     failing_since = models.DateTimeField(null=True)
+
+    new_secret = ""
+    """The secret in the clear, where it was made just now, to be shown once."""
 
     class Meta:
         verbose_name = "webhook"

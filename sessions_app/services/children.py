@@ -10,7 +10,8 @@ from uuid import UUID
 from django.db import connection
 from uuid_utils.compat import uuid7
 
-from retry.decide import counters_after, max_attempts
+from retry.budgets import MANUAL_BUDGET
+from retry.decide import counters_after, max_attempts, open_budgets
 from retry.merge import bounded
 from retry.policy import parse_policy_json
 from sessions_app import wakeups
@@ -22,7 +23,11 @@ from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope
 from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.audit import AuditRow, audit_append
-from sessions_app.services.decisions import StoredDecision, decisions_dispatched
+from sessions_app.services.decisions import (
+    StoredDecision,
+    decisions_dispatched,
+    decisions_paid_by_hand,
+)
 from sessions_app.services.transitions import (
     Change,
     Event,
@@ -33,7 +38,7 @@ from sessions_app.services.transitions import (
 from sessions_app.services.usage import Move, usage_note
 from sessions_app.states import Phase, RetryState, Status
 
-MANUAL = "manual"
+MANUAL = MANUAL_BUDGET
 """The counter of retries that a person asked for; it has no limit."""
 
 
@@ -57,6 +62,18 @@ class Retry:
     def limit(self) -> int | None:
         """Of the budget that pays."""
         return self.decision.limit if self.decision and self.paid_by != MANUAL else None
+
+    @property
+    def payment(self) -> dict[str, object]:
+        """What the decision says of its payer from now on; empty if that stays as it was."""
+        if self.paid_by != MANUAL:
+            return {}
+        return {"paid_by": MANUAL, "used": self.used_by_hand, "limit": None}
+
+    @property
+    def used_by_hand(self) -> int:
+        """Retries that were made by hand before this one."""
+        return self.parent.retry_counters.get(MANUAL, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,13 @@ def children_create(
         Move(child.id, child.project_id, None, Phase.WAITING)
         for retry, child in pairs
         if retry.parent.limited
+    )
+    decisions_paid_by_hand(
+        [
+            (retry.parent.id, retry.used_by_hand)
+            for retry in retries
+            if retry.paid_by == MANUAL and retry.decision and retry.decision.paid_by != MANUAL
+        ]
     )
     decisions_dispatched(
         [
@@ -129,10 +153,11 @@ _Pairs = Sequence[tuple[Retry, Child]]
 _INSERT_SPECS = """
     INSERT INTO sessions_app_sessionspec
         (id, request_digest, image, command, environ, resources, mounts, ports, labels, pod_spec,
-         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period)
+         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period, secret_names,
+         secret_environ)
     SELECT v.id, c.request_digest, c.image, c.command, c.environ, v.resources::jsonb, c.mounts,
         c.ports, c.labels, c.pod_spec, c.cluster_size, c.batch_timeout, c.scheduling_timeout,
-        c.termination_grace_period
+        c.termination_grace_period, c.secret_names, c.secret_environ
     FROM unnest(%s::uuid[], %s::uuid[], %s::text[]) AS v(id, parent_id, resources)
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_sessionspec c ON c.id = p.spec_id
@@ -224,6 +249,7 @@ def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:
             "state": "dispatched",
             "next_session_id": str(child.id),
             "dispatched_by": retry.by,
+            **retry.payment,
         }
     return told
 
@@ -250,18 +276,14 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
         parent = retry.parent
         scope = scopes[parent.project_id]
         policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
-        attempts = max_attempts(
-            child.retry_count,
-            child.counters,
-            policy,
-            applied(named[parent.project_id], parent.retry_policies),
-            scope.settings,
-        )
+        applying = applied(named[parent.project_id], parent.retry_policies)
+        unspent = open_budgets(parent.session_type, child.counters, policy, applying)
+        attempts = max_attempts(child.retry_count, unspent, scope.settings)
         rows.append(_audit(retry, child, attempts))
     return rows
 
 
-def _audit(retry: Retry, child: Child, attempts: int) -> AuditRow:
+def _audit(retry: Retry, child: Child, attempts: int | None) -> AuditRow:
     data: dict[str, Any] = {
         "child": str(child.id),
         "cause": retry.decision.cause if retry.decision else "",

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from retry.budgets import MANUAL_BUDGET
 from retry.decide import Decision
 from sessions_app.bulk import array, columns
 from sessions_app.services.transitions import fact
@@ -158,6 +159,10 @@ _REQUEST = """
         AS v(session_id, due_at, paid_by, used, lim, resources)
     WHERE d.session_id = v.session_id
 """
+_PAID_BY_HAND = """
+    UPDATE sessions_app_retrydecision d SET paid_by = %s, used = v.used, "limit" = NULL
+    FROM unnest(%s::uuid[], %s::int[]) AS v(session_id, used) WHERE d.session_id = v.session_id
+"""
 _DISPATCHED = """
     UPDATE sessions_app_retrydecision d SET state = 'dispatched', next_session_id = v.child_id,
         dispatched_at = %s, dispatched_by = v.by, resources = v.resources::jsonb
@@ -204,6 +209,15 @@ class RetryRequest(NamedTuple):
 def decisions_request(requests: Sequence[RetryRequest], *, by: str) -> None:
     """Let decisions wait for their slots on behalf of `by`."""
     _execute(_REQUEST, [by, *columns(requests)])
+
+
+def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:
+    """Note that decisions are carried out by hand, which pays from a counter of its own.
+
+    The pairs are failed sessions and how many retries by hand their chains had before.
+    """
+    if used:
+        _execute(_PAID_BY_HAND, [MANUAL_BUDGET, *columns(used)])
 
 
 def decisions_dispatched(

@@ -19,21 +19,27 @@ TAIL_BYTES = 128 * 1024
 
 
 class LogEnd(NamedTuple):
-    """Where a session's log stands after an append."""
+    """Where a session's log stands after an append.
+
+    Full, it has the beginning of its output; `tail_bytes` of the end may follow from `tail_from`.
+    """
 
     next_offset: int
     full: bool
     stale: bool
+    tail_from: int = 0
+    tail_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Bytes of a run's output, from `offset` of it."""
+    """Bytes of a run's output, from `offset` of its log; `tail`: of its end, if it was long."""
 
     session_id: UUID
     fencing_token: int
     offset: int
     data: bytes
+    tail: bool = False
 
 
 def logs_append(executor: str, pieces: Sequence[LogPiece]) -> list[LogEnd]:
@@ -64,12 +70,14 @@ def logs_append(executor: str, pieces: Sequence[LogPiece]) -> list[LogEnd]:
 
 
 def _continue(piece: LogPiece, end: int) -> tuple[LogEnd, LogChunk | None]:
-    cap = int(settings.REPRISE["log_cap_bytes"])
+    cap, tail = (int(settings.REPRISE[name]) for name in ("log_cap_bytes", "log_tail_bytes"))
     fresh = piece.data[end - piece.offset :] if piece.offset <= end else b""
-    fresh = fresh[: max(cap - end, 0)]
+    fresh = fresh[: max((cap + tail if piece.tail else cap) - end, 0)]
     reached = end + len(fresh)
     chunk = LogChunk(session_id=piece.session_id, offset=end, data=fresh) if fresh else None
-    return LogEnd(reached, full=reached >= cap, stale=False), chunk
+    if reached < cap:
+        return LogEnd(reached, full=False, stale=False), chunk
+    return LogEnd(reached, full=True, stale=False, tail_from=cap, tail_bytes=tail), chunk
 
 
 def _ends(session_ids: Sequence[UUID]) -> dict[UUID, int]:

@@ -1,9 +1,9 @@
 """Retention: ended chains go from the rows into the log, and later from the log.
 
 A chain goes whole. What the events do not tell of its sessions (whose they are, what they ran, how
-their decisions were reached) is written into one last event of each, from which
-`sessions_app/archive.py` makes the session again. Each function is one short transaction over one
-slice, safe to run beside itself: what another one holds is passed over.
+their decisions were reached; of secrets the names) is written into one last event of each, from
+which `sessions_app/archive.py` makes the session again. Each function is one short transaction over
+one slice, safe to run beside itself: what another one holds is passed over.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,8 @@ _ARCHIVE = """
         %(now)s, jsonb_build_object('archive', jsonb_build_object(
             'session', to_jsonb(s) - %(facts)s::text[],
             'decision', to_jsonb(d) - %(decision_facts)s::text[],
-            'spec', CASE WHEN s.parent_id IS NULL OR b.spec_id <> s.spec_id THEN to_jsonb(p) END,
+            'spec', CASE WHEN s.parent_id IS NULL OR b.spec_id <> s.spec_id
+                THEN to_jsonb(p) - 'secret_environ' END,
             'queue', q.name, 'chain', c.ids, 'cancel_requested_at', r.cancel_requested_at))
     FROM chains c
     JOIN sessions_app_session s ON s.root_id = c.root_id

@@ -1,5 +1,6 @@
 """Changing the defaults, the bounds and the switches of a scope."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -53,9 +54,12 @@ def retry_defaults_put(
     bounds: Bounds,
     by: str,
     keep: bool = False,
+    unset: Collection[str] = (),
     expected: Expected | None = None,
 ) -> RetryDefaults:
     """Replace the defaults of a scope; with `keep`, only the fields that are set.
+
+    Those of the policy that are `unset` are inherited again.
 
     Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above,
     `Outdated` if they are not `expected`.
@@ -67,7 +71,8 @@ def retry_defaults_put(
         if expected is not None:
             expected.check(layer_version(None if new else row))
         if keep:
-            policy = InlinePolicy.model_validate(row.policy | dump_set(policy))
+            kept = {name: value for name, value in row.policy.items() if name not in unset}
+            policy = InlinePolicy.model_validate(kept | dump_set(policy))
             bounds = Bounds.model_validate(row.bounds | dump_set(bounds))
         row.policy = dump_set(policy)
         row.bounds = _bounds(bounds)

@@ -128,7 +128,10 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     values["retry_state"] = decision.retry_state
     values["retry_cause"] = decision.cause.value
     values["failure_category"] = decision.failure_category
-    if session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
+    if values["status"] is Status.CANCELLED and session.status is Status.TERMINATING:
+        # Who asked for it stands there.
+        del values["status_message"]
+    elif session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
         # Who asked for it, and why, stands there; the executor knows only that somebody did.
         del values["status_message"]
     elif session.start_failure is not None and values["status"] is Status.ERROR:

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -14,7 +14,7 @@ from retry.merge import Layer, merge, violations
 from retry.policy import InlinePolicy, dump_set
 from sessions_app import wakeups
 from sessions_app.bulk import array, json_array
-from sessions_app.errors import Conflict, DomainError, InvalidInput
+from sessions_app.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
 from sessions_app.failpoints import atomic_step
 from sessions_app.models import Queue, Session
 from sessions_app.quotas import Quotas
@@ -23,6 +23,7 @@ from sessions_app.scheduling_key import scheduling_key_sql
 from sessions_app.services.admission import Applicant, admission_refusals
 from sessions_app.services.children import submitted_facts
 from sessions_app.services.policy_names import Asked, chains_policies
+from sessions_app.services.stored_secrets import environ_read, environ_stored
 from sessions_app.services.transitions import EventRow, events_append
 from sessions_app.services.usage import Move, UsageFull, quotas_read, usage_note
 from sessions_app.states import Phase, Status
@@ -43,9 +44,23 @@ class Submission:
     """Named policies, beside those of the queue."""
     spec: dict[str, Any]
     """The fields of `SessionSpec`."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that only the run is told."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was asked for and has no effect."""
+        asked = self.retry_policy.model_fields_set or self.retry_policies
+        if self.session_type == "batch" or not asked:
+            return ()
+        told = "the retry policy has no effect: only batch sessions are retried"
+        return (f"{told}, and this one is {self.session_type}",)
 
     def digest(self, queue: Queue) -> str:
-        """SHA-256 of what was asked for, the `creation_id` apart."""
+        """SHA-256 of what was asked for, the `creation_id` and the values of secrets apart.
+
+        Whoever has a hash of a secret can try what it may be.
+        """
         asked = {
             "queue": queue.pk,
             "name": self.name,
@@ -58,6 +73,8 @@ class Submission:
         if self.retry_policies:
             # Absent otherwise, as in the digests of before there were any.
             asked["retry_policies"] = self.retry_policies
+        if self.secrets:
+            asked["secret_environ"] = sorted(self.secrets)
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -86,6 +103,7 @@ class Submitted:
 
     session_id: UUID
     created: bool
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,16 +350,18 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
 _INSERT_SPECS = """
     INSERT INTO sessions_app_sessionspec
         (id, request_digest, image, command, environ, resources, mounts, ports, labels, pod_spec,
-         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period)
+         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period, secret_names,
+         secret_environ)
     SELECT v.id, v.request_digest, v.image, v.command::jsonb, v.environ::jsonb,
         v.resources::jsonb, v.mounts::jsonb, v.ports::jsonb, v.labels::jsonb,
         nullif(v.pod_spec, 'null')::jsonb, v.cluster_size, v.batch_timeout, v.scheduling_timeout,
-        v.termination_grace_period
+        v.termination_grace_period, nullif(v.secret_names, '[]')::jsonb, v.secret_environ
     FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::float8[], %s::float8[],
-        %s::float8[])
+        %s::float8[], %s::text[], %s::text[])
         AS v(id, request_digest, image, command, environ, resources, mounts, ports, labels,
-             pod_spec, cluster_size, batch_timeout, scheduling_timeout, termination_grace_period)
+             pod_spec, cluster_size, batch_timeout, scheduling_timeout, termination_grace_period,
+             secret_names, secret_environ)
 """
 _SPEC_JSON = ("command", "environ", "resources", "mounts", "ports", "labels", "pod_spec")
 _SPEC_NUMBERS = (
@@ -354,6 +374,7 @@ _SPEC_NUMBERS = (
 
 def _insert_specs(roots: Sequence[_Root]) -> None:
     specs = [root.placed.submission.spec for root in roots]
+    secrets = [root.placed.submission.secrets for root in roots]
     with connection.cursor() as cursor:
         cursor.execute(
             _INSERT_SPECS,
@@ -363,35 +384,61 @@ def _insert_specs(roots: Sequence[_Root]) -> None:
                 array(spec["image"] for spec in specs),
                 *(json_array(spec[name] for spec in specs) for name in _SPEC_JSON),
                 *(array(spec[name] for spec in specs) for name in _SPEC_NUMBERS),
+                json_array(sorted(each) for each in secrets),
+                array(environ_stored(each) for each in secrets),
             ],
         )
 
 
-_Known = dict[tuple[int, str], tuple[UUID, str]]
+class _Found(NamedTuple):
+    """A session that has a `creation_id` already, and what its request was."""
+
+    id: UUID
+    owner_id: int | None
+    digest: str
+    secrets: str | None
+    """As they are stored."""
+
+
+_REQUEST = ("spec__request_digest", "spec__secret_environ")
+_Known = dict[tuple[int, str], _Found]
 
 
 def _known(roots: Sequence[_Root | _Refused]) -> _Known:
-    """The sessions that have the `creation_id` of these already: id and digest of their request."""
+    """The sessions that have the `creation_id` of these already."""
     if not roots:
         return {}
     rows = Session.objects.filter(
         project__in={root.project_id for root in roots},
         creation_id__in={root.creation_id for root in roots},
-    ).values_list("project_id", "creation_id", "pk", "spec__request_digest")
-    return {(project, creation): (pk, digest) for project, creation, pk, digest in rows}
+    ).values_list("project_id", "creation_id", "pk", "owner_id", *_REQUEST)
+    return {(project, creation): _Found(*found) for project, creation, *found in rows}
 
 
 def _outcome(root: _Root | _Refused, created: set[UUID], known: _Known) -> Submitted | DomainError:
     if isinstance(root, _Root) and root.id in created:
-        return Submitted(root.id, True)
+        return Submitted(root.id, True, root.placed.submission.warnings)
     found = known.get((root.project_id, root.creation_id))
-    if found is not None and found[1] == root.digest:
-        return Submitted(found[0], False)
+    try:
+        if found is not None and found.digest == root.digest and _same_secrets(found, root.placed):
+            return Submitted(found.id, False, root.placed.submission.warnings)
+    except SecretUnreadable as error:
+        return error
     if isinstance(root, _Refused):
         return root.error
-    session_id, _ = known[root.project_id, root.creation_id]
     return Conflict(
         f"creation_id {root.creation_id!r} was used for another request in this project",
-        session_id=str(session_id),
+        session_id=str(known[root.project_id, root.creation_id].id),
         errors={"creation_id": ["was used before with another request"]},
     )
+
+
+def _same_secrets(found: _Found, placed: Placed) -> bool:
+    """Whether the values are the same, too; the names are in the digest.
+
+    Only to those whose session it is: anybody else could try what a secret may be.
+    """
+    secrets = placed.submission.secrets
+    if not secrets:
+        return True
+    return found.owner_id == placed.owner_id and environ_read(found.secrets) == secrets

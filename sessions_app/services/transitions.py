@@ -17,9 +17,10 @@ from django.db import connection, transaction
 
 from sessions_app import states
 from sessions_app.bulk import array, json_array
+from sessions_app.event_log import QUIET, RETRY_EVENTS
 from sessions_app.fold import FACTS
 from sessions_app.services.usage import Move, usage_note
-from sessions_app.states import Status
+from sessions_app.states import EVENT_TYPES, Status
 from sessions_app.wakeups import webhooks_after_commit
 
 logger = logging.getLogger("sessions_app.events")
@@ -52,6 +53,7 @@ _TYPES = {
     "event_seq": "int",
 }
 _FACTS = frozenset(FACTS)
+_FAILED = frozenset({EVENT_TYPES[Status.ERROR], EVENT_TYPES[Status.CANCELLED]})
 
 
 class Writable(Protocol):
@@ -78,6 +80,8 @@ class Movable(Writable, Protocol):
 
     @property
     def limited(self) -> bool: ...
+    @property
+    def quiet(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -165,6 +169,8 @@ def _numbered(change: Change) -> Iterable[EventRow]:
         if position == 0:
             facts = {key: fact(value) for key, value in change.set.items() if key in _FACTS}
             data = {**facts, **data}
+        if event.type.startswith(RETRY_EVENTS) and change.session.quiet:
+            data = {**data, QUIET: True}
         yield EventRow(change.session, change.session.event_seq + position + 1, event.type, data)
 
 
@@ -214,8 +220,8 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
     if not rows:
         return
     webhooks_after_commit()
-    if logger.isEnabledFor(logging.INFO):
-        transaction.on_commit(lambda: _tell(rows))
+    if told := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
+        transaction.on_commit(lambda: _tell(told))
     sessions = [row.session for row in rows]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -234,8 +240,13 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
         )
 
 
-def _tell(rows: Sequence[EventRow]) -> None:
-    for row in rows:
+def _level(event_type: str) -> int:
+    """Return INFO for the end of an attempt that did not succeed: the log is kept for failures."""
+    return logging.INFO if event_type in _FAILED else logging.DEBUG
+
+
+def _tell(rows: Sequence[tuple[int, EventRow]]) -> None:
+    for level, row in rows:
         session = row.session
         told = {
             "session_id": str(session.id),
@@ -243,4 +254,4 @@ def _tell(rows: Sequence[EventRow]) -> None:
             "attempt": session.retry_count,
             "change": row.type,
         }
-        logger.info("session", extra=told)
+        logger.log(level, "session", extra=told)

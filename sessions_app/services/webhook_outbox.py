@@ -27,6 +27,8 @@ CLAIM_SECONDS = 60
 """After which a delivery whose sender said nothing more is sent again."""
 PER_HOST = 4
 """Attempts on their way to one host at once; one that is failing gets one at a time."""
+PER_PROJECT, PER_DOMAIN = 8, 16
+"""Attempts on their way at once for one project or domain: no tenant can hold all of a sender's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Claimed:
     claim: UUID
     url: str
     secrets: tuple[str, ...]
+    """As they are stored, the present one first."""
     attempts: int
     """This one included."""
     event_id: int | None
@@ -47,31 +50,50 @@ class Claimed:
 
 
 # Heads are few for each webhook, and a fixed number of them is looked at, whatever waits there.
+# Each limit counts what the limits before it let through, so that a delivery which has to wait for
+# its host takes no place of its project.
 _CLAIM = f"""
     WITH busy AS MATERIALIZED (
-        SELECT w.host, count(*) AS count FROM sessions_app_webhookdelivery d
+        SELECT w.host, w.project_id, p.domain_id FROM sessions_app_webhookdelivery d
         JOIN sessions_app_webhookendpoint w ON w.id = d.endpoint_id
-        WHERE d.claim IS NOT NULL AND d.due_at > %(now)s GROUP BY w.host),
+        JOIN sessions_app_project p ON p.id = w.project_id
+        WHERE d.claim IS NOT NULL AND d.due_at > %(now)s),
     due AS MATERIALIZED (
-        SELECT h.id, h.due_at, w.host, w.failures FROM sessions_app_webhookendpoint w
+        SELECT h.id, h.due_at, w.host, w.project_id, w.failures FROM sessions_app_webhookendpoint w
         CROSS JOIN LATERAL (
             SELECT id, due_at FROM sessions_app_webhookdelivery
             WHERE endpoint_id = w.id AND due_at <= %(now)s ORDER BY due_at LIMIT {PER_HOST}) AS h
         WHERE w.paused_at IS NULL
         UNION
-        SELECT p.id, p.due_at, w.host, 0 FROM sessions_app_webhookdelivery p
-        JOIN sessions_app_webhookendpoint w ON w.id = p.endpoint_id
-        WHERE p.event_id IS NULL AND p.due_at <= %(now)s AND w.paused_at IS NOT NULL),
-    placed AS (
-        SELECT d.id, d.due_at, coalesce(b.count, 0)
+        SELECT d.id, d.due_at, w.host, w.project_id, 0 FROM sessions_app_webhookdelivery d
+        JOIN sessions_app_webhookendpoint w ON w.id = d.endpoint_id
+        WHERE d.event_id IS NULL AND d.due_at <= %(now)s AND w.paused_at IS NOT NULL),
+    of_host AS (
+        SELECT d.id, d.due_at, d.project_id, coalesce(b.count, 0)
                 + row_number() OVER (PARTITION BY d.host ORDER BY d.due_at, d.id) AS place,
             CASE WHEN max(d.failures) OVER (PARTITION BY d.host) > 0 THEN 1 ELSE {PER_HOST} END
                 AS most
-        FROM due d LEFT JOIN busy b ON b.host = d.host),
+        FROM due d
+        LEFT JOIN (SELECT host, count(*) FROM busy GROUP BY host) AS b ON b.host = d.host),
+    of_project AS (
+        SELECT h.id, h.due_at, p.domain_id, coalesce(b.count, 0)
+                + row_number() OVER (PARTITION BY h.project_id ORDER BY h.due_at, h.id) AS place
+        FROM of_host h JOIN sessions_app_project p ON p.id = h.project_id
+        LEFT JOIN (SELECT project_id, count(*) FROM busy GROUP BY project_id) AS b
+            ON b.project_id = h.project_id
+        WHERE h.place <= h.most),
+    of_domain AS (
+        SELECT p.id, p.due_at, coalesce(b.count, 0)
+                + row_number() OVER (PARTITION BY p.domain_id ORDER BY p.due_at, p.id) AS place
+        FROM of_project p
+        LEFT JOIN (SELECT domain_id, count(*) FROM busy GROUP BY domain_id) AS b
+            ON b.domain_id = p.domain_id
+        WHERE p.place <= {PER_PROJECT}),
     taken AS (
         UPDATE sessions_app_webhookdelivery d SET claim = %(claim)s, attempts = d.attempts + 1,
             attempted_at = %(now)s, due_at = %(now)s::timestamptz + make_interval(secs => %(hold)s)
-        FROM (SELECT id FROM placed WHERE place <= most ORDER BY due_at, id LIMIT %(limit)s) AS c
+        FROM (SELECT id FROM of_domain WHERE place <= {PER_DOMAIN}
+            ORDER BY due_at, id LIMIT %(limit)s) AS c
         WHERE d.id = c.id
         RETURNING d.id, d.endpoint_id, d.attempts, d.event_id, d.created_at)
     SELECT t.id, t.endpoint_id, w.url, w.secret,
@@ -86,7 +108,9 @@ _CLAIM = f"""
 
 
 def deliveries_claim(limit: int) -> list[Claimed]:
-    """Take up to so many deliveries that are due, no more for a host than it may have at once."""
+    """Take up to so many deliveries that are due, no more than each host, project and domain may
+    have on their way at once.
+    """
     claim = uuid4()
     with atomic_step("webhook_claim"):
         lock_webhooks()

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.cursors import START, Cursor
+from sessions_app.event_log import is_quiet
 from sessions_app.failpoints import atomic_step
 from sessions_app.locks import database_now, lock_webhooks
 
@@ -48,9 +49,10 @@ _NEXT_EPOCH = """
 # `early`: an event that comes before one of this slice in its session, but not in the log, because
 # its transaction was the younger one and the first to have the session. It must not come later.
 # OFFSET 0: looked for by the session alone; all that is young is much more.
-_READ = """
+_READ = f"""
     WITH fresh AS MATERIALIZED (
-        SELECT id, xid, session_id, project_id, type, seq FROM sessions_app_sessionevent
+        SELECT id, xid, session_id, project_id, type, seq, {is_quiet("l")} AS quiet
+        FROM sessions_app_sessionevent l
         WHERE epoch = %(epoch)s AND xid >= %(xid)s::xid8 AND (xid, id) > (%(xid)s::xid8, %(id)s)
             AND (xid, id) <= (%(to_xid)s::xid8, %(to_id)s)
         ORDER BY xid, id LIMIT %(limit)s),
@@ -58,8 +60,8 @@ _READ = """
         SELECT count(*) AS passed, max(xid::text::numeric) AS xid FROM fresh),
     early AS (
         SELECT e.* FROM fresh f CROSS JOIN LATERAL (
-            SELECT id, xid, session_id, project_id, type, seq, epoch
-            FROM sessions_app_sessionevent
+            SELECT id, xid, session_id, project_id, type, seq, {is_quiet("l")} AS quiet, epoch
+            FROM sessions_app_sessionevent l
             WHERE session_id = f.session_id AND seq < f.seq OFFSET 0) AS e
         WHERE (SELECT passed FROM reached) = %(limit)s AND e.epoch = %(epoch)s
             AND e.xid >= (SELECT xid FROM reached)::text::xid8
@@ -67,11 +69,11 @@ _READ = """
     wanted AS MATERIALIZED (
         SELECT w.id AS endpoint_id, e.id, e.session_id, e.type, e.seq
         FROM (SELECT * FROM fresh UNION
-            SELECT id, xid, session_id, project_id, type, seq FROM early) AS e
+            SELECT id, xid, session_id, project_id, type, seq, quiet FROM early) AS e
         JOIN sessions_app_webhookendpoint w ON w.project_id = e.project_id AND w.paused_at IS NULL
             AND (w.id = %(endpoint)s::uuid
                 OR %(endpoint)s::uuid IS NULL AND w.epoch IS NULL)
-        WHERE (w.event_types = '{}' OR EXISTS (
+        WHERE NOT e.quiet AND (w.event_types = '{{}}' OR EXISTS (
                 SELECT FROM unnest(w.event_types) AS t(name) WHERE t.name = e.type
                 OR right(t.name, 1) = '*' AND starts_with(e.type, left(t.name, -1))))
             AND NOT EXISTS (SELECT FROM sessions_app_webhookdelivery d
@@ -91,7 +93,7 @@ _READ = """
     SELECT passed, xid::text, (SELECT max(id) FROM fresh WHERE xid = r.xid::text::xid8),
         (SELECT count(*) FROM made)
     FROM reached r
-"""
+"""  # noqa: S608  # constants
 _LAST = 2**64 - 1, 2**63 - 1
 
 

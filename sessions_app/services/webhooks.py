@@ -10,10 +10,11 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from sessions_app.errors import Conflict, InvalidInput, NotFound, TooLarge
-from sessions_app.locks import database_now, lock_webhooks
+from sessions_app.locks import database_now, lock_webhooks, lock_webhooks_of
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.webhooks import MAX_URL, DeliveryState, Position
 from sessions_app.services.records import record_delete, record_save
+from sessions_app.services.stored_secrets import WEBHOOK_SECRET, secret_stored
 from sessions_app.services.webhook_reader import position_here, position_shared
 from sessions_app.wakeups import webhooks_after_commit
 from sessions_app.webhook_guard import Refused
@@ -51,7 +52,7 @@ _REDELIVER = """
 
 def secret_make() -> str:
     """A new secret as Standard Webhooks writes them: 256 random bits."""
-    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    return WEBHOOK_SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def webhook_check(url: str, event_types: Sequence[str]) -> str:
@@ -74,23 +75,25 @@ def webhook_check(url: str, event_types: Sequence[str]) -> str:
 def webhook_create(
     *, project: Project, url: str, event_types: Sequence[str], description: str, by: str
 ) -> WebhookEndpoint:
-    """Make a webhook that is told of what happens from now on; its `secret` is to be shown once.
+    """Make a webhook that is told of what happens from now on.
 
-    Raises `InvalidInput`; `Conflict` if the project has `MOST_OF_PROJECT` of them.
+    Its `new_secret` is to be shown once. Raises `InvalidInput`; `Conflict` if the project has
+    `MOST_OF_PROJECT` of them.
     """
     host = webhook_check(url, event_types)
-    if WebhookEndpoint.objects.filter(project=project).count() >= MOST_OF_PROJECT:
-        raise Conflict(f"project {project.address} has {MOST_OF_PROJECT} webhooks, which is all")
     made = WebhookEndpoint(
         project=project,
         url=url,
         host=host,
         description=description,
         event_types=sorted(set(event_types)),
-        secret=secret_make(),
         created_by=by,
     )
+    _give_secret(made)
     with transaction.atomic():
+        lock_webhooks_of(project.pk)
+        if WebhookEndpoint.objects.filter(project=project).count() >= MOST_OF_PROJECT:
+            raise Conflict(f"project {project.address} has {MOST_OF_PROJECT} webhooks: no more fit")
         made.epoch, xid, made.event_id = position_here()
         made.xid = str(xid)
         record_save(made, by=by)
@@ -116,14 +119,19 @@ def webhook_delete(endpoint: WebhookEndpoint, *, by: str) -> None:
 
 
 def webhook_new_secret(endpoint: WebhookEndpoint, *, overlap: timedelta, by: str) -> None:
-    """Give it a new `secret`, to be shown once; for a while the old one signs, too."""
+    """Give it a `new_secret`, to be shown once; for a while the old one signs, too."""
     with transaction.atomic():
         _again(endpoint)
         endpoint.previous_secret = endpoint.secret if overlap else ""
         endpoint.previous_secret_until = database_now() + overlap if overlap else None
-        endpoint.secret = secret_make()
+        _give_secret(endpoint)
         fields = ("secret", "previous_secret", "previous_secret_until")
         record_save(endpoint, by=by, fields=fields, verb="new_secret")
+
+
+def _give_secret(endpoint: WebhookEndpoint) -> None:
+    endpoint.new_secret = secret_make()
+    endpoint.secret = secret_stored(endpoint.new_secret)
 
 
 def webhook_pause(endpoint: WebhookEndpoint, *, reason: str, by: str) -> None:

@@ -30,6 +30,10 @@ _TONES = {
     Status.ERROR: "bad",
     Status.CANCELLED: "off",
 }
+# What a reader of a command would not see.
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
+)
 # Colours and cursor movements (CSI), titles and links (OSC), and single control characters.
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
@@ -120,12 +124,6 @@ def badge(status: str) -> str:
 
 
 @register.filter
-def attempt_of(retry_state: Mapping[str, Any]) -> str:
-    """`attempt 2 of 4`, counted from 1."""
-    return f"attempt {retry_state['attempt'] + 1} of {retry_state['max_attempts']}"
-
-
-@register.filter
 def short_id(value: UUID | str) -> str:
     """The beginning of an id, enough to find it by."""
     return str(value)[:SHORT_ID]
@@ -158,8 +156,20 @@ def coded(sentence: str) -> SafeString:
 
 @register.filter
 def shell(command: Sequence[str]) -> str:
-    """A command as one would type it."""
-    return shlex.join(command)
+    """A command as one would type it into bash, lines as lines; what nobody sees is escaped."""
+    return " ".join(_typed(word) for word in command)
+
+
+def _typed(word: str) -> str:
+    if not _UNSEEN.search(word):
+        return shlex.quote(word)
+    told = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"$'{_UNSEEN.sub(_escaped, told)}'"
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x80 else f"\\U{code:08x}"
 
 
 @register.filter

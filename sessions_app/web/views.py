@@ -22,8 +22,8 @@ from sessions_app.api.render import (
     session_json,
     sessions_json,
 )
-from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.errors import DomainError, NotFound, NotPermitted
+from sessions_app.authorization import Action, Actor, permitted
+from sessions_app.errors import DomainError, NotFound
 from sessions_app.grants import grants
 from sessions_app.models import Session
 from sessions_app.selectors import chain_attempts, session_events, session_get
@@ -155,9 +155,10 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
     events = list(session_events(found)[: EVENTS + 1])
     granted = grants(chain)
     over = _is_over(tip)
+    whose: dict[str, Any] = {"project": found.project, "owner_id": found.owner_id}
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
     return {
-        "session": session_json(found),
+        "session": session_json(found, actor),
         "attempts": [
             {
                 **attempt_json(attempt),
@@ -177,10 +178,10 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
         "live": not over,
         "cancellable": not over
         and found.root.cancel_requested_at is None
-        and _may(actor, Action.SESSION_CANCEL, found),
+        and permitted(actor, Action.SESSION_CANCEL, **whose),
         "retryable": failed
         and found.archived_chain is None
-        and _may(actor, Action.SESSION_RETRY, found),
+        and permitted(actor, Action.SESSION_RETRY, **whose),
         "now": timezone.now(),
     }
 
@@ -188,14 +189,6 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
 def _is_over(tip: Session) -> bool:
     """Whether nothing more happens to a chain by itself."""
     return tip.status in FINAL_STATUSES and tip.retry_state not in WAITING_RETRY
-
-
-def _may(actor: Actor, action: Action, found: Session) -> bool:
-    try:
-        authorize(actor, action, project=found.project, owner_id=found.owner_id)
-    except (NotFound, NotPermitted):
-        return False
-    return True
 
 
 def _actor(request: HttpRequest) -> Actor:

@@ -51,7 +51,7 @@ class Cluster:
         self.start(
             *(sys.executable, "-m", "executor", "--name", "local", "--url", self.url),
             *("--token-file", str(directory / "executor.token")),
-            *("--state-dir", str(directory / "executor")),
+            *("--state-dir", str(directory / "executor"), "--isolate-runs", "off"),
         )
 
     def _program(self, *command: str, **environ: str) -> Program:
@@ -91,10 +91,9 @@ class Cluster:
         assert worker.alive, worker.said[1]
         return worker
 
-    def start_beat(self) -> Program:
-        return self.start(
-            sys.executable, "-m", "celery", "-A", "reprise", "beat", "--loglevel=INFO"
-        )
+    def start_beat(self, **environ: str) -> Program:
+        command = [sys.executable, "-m", "celery", "-A", "reprise", "beat", "--loglevel=INFO"]
+        return self.start(*command, **environ)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

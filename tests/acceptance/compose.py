@@ -153,7 +153,7 @@ class Stack:
     def run(self, name: str, command: Iterable[str] | None = None, **environ: str) -> str:
         """Run to its end, which has to be good; what it wrote to standard output."""
         program = self.spawn(name, command, **environ)
-        assert program.reap(90.0) == 0, (name, program.said)
+        assert program.reap(300.0) == 0, (name, program.said)
         return program.said[0]
 
     def order(self, names: Iterable[str]) -> list[str]:

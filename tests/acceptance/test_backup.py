@@ -87,8 +87,9 @@ def test_after_a_restore_everything_goes_on(prepared: Path, tmp_path: Path) -> N
         reached(lost.client, final, "RUNNING")
         waiting = submit(
             lost.client,
-            'test "$REPRISE_ATTEMPT" -gt 0',
+            'test "$REPRISE_ATTEMPT" -gt 0 && test "$KEPT" = secret',
             policy={"max_retries": 1, "retry_delay": 4},
+            secret_environ={"KEPT": "secret"},
         )
         retry_waits(lost.client, waiting)
         path = _backup(lost.data_dir, tmp_path / "backup")

@@ -1,6 +1,7 @@
 """RabbitMQ stopped, killed and wiped, poison, and two beats: a broker of these tests' own."""
 
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from kombu import Connection
 
 from reprise import broker
 from reprise.watchdog import EXIT_CODE
+from sessions_app.locks import AdvisoryLock
 from tests.acceptance.broker import PrivateNode, wipe
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.running import Program, check_database, ended, retry_waits, submit, until
@@ -33,6 +35,11 @@ pytestmark = [
 ]
 
 RETRIES = 10_000
+OUTAGE_SECONDS = float(os.environ.get("REPRISE_TEST_OUTAGE", "0"))
+"""How long a broker, or all workers, are away by hand, with beat's own times; CI's are shorter."""
+SHORT_TIMES = {"REPRISE_SWEEP_TAKEN_WITHIN": "2", "REPRISE_SWEEP_STANDBY_EVERY": "1"}
+LATEST_SECONDS = 20.0
+FASTER = "UPDATE django_celery_beat_intervalschedule SET every = 2 WHERE every < 60 RETURNING id"
 FLAKY = 'test "$REPRISE_ATTEMPT" -gt 0'
 # The first attempts of many chains fail, in a project that no executor serves.
 FAIL_MANY = """
@@ -48,22 +55,37 @@ from sessions_app.services.submit import Placed, sessions_submit
 from tests import factories
 from sessions_app.api.requests import SessionCreate
 
-count, delay = int(sys.argv[1]), float(sys.argv[2])
+count, delay, spread = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 project = factories.project(uuid4().hex)
 owner = factories.user(uuid4().hex, project=project).pk
 queue = project.queues.get()
-asked = SessionCreate.model_validate({
-    "command": ["true"],
-    "retry_policy": {"max_retries": 1, "retry_delay": delay, "jitter": "none"},
-})
+def asked(number):
+    delays = {"retry_delay": delay + spread * number / count, "jitter": "none"}
+    return SessionCreate.model_validate(
+        {"command": ["true"], "retry_policy": {"max_retries": 1, **delays}})
 ids = []
 while len(ids) < count:
-    placed = [Placed(queue, owner, asked.submission()) for _ in range(500)]
+    numbers = range(len(ids), min(count, len(ids) + 500))
+    placed = [Placed(queue, owner, asked(number).submission()) for number in numbers]
     ids += [made.session_id for made in sessions_submit(placed)]
 for start in range(0, count, 500):
     sessions_settle({id: End(Termination(exit_code=1)) for id in ids[start:start + 500]})
 time.sleep(1)  # the hints leave in the background
 print(project.pk)
+"""
+STATES = (
+    "SELECT count(*) FROM sessions_app_retrydecision d JOIN sessions_app_session s "
+    "ON s.id = d.session_id WHERE s.project_id = %s AND d.state = %s"
+)
+ALL_DUE = (
+    "SELECT coalesce(bool_and(due_at < clock_timestamp()), true) "
+    "FROM sessions_app_retrydecision WHERE state = 'scheduled'"
+)
+LATENESS = """
+    SELECT percentile_disc(ARRAY[0.5, 0.99, 1]) WITHIN GROUP (
+        ORDER BY round(extract(epoch FROM c.created_at - d.due_at), 2)::float8)
+    FROM sessions_app_retrydecision d JOIN sessions_app_session s ON s.id = d.session_id
+    JOIN sessions_app_session c ON c.id = d.next_session_id WHERE s.project_id = %s
 """
 SETTLE = """
 import json, sys, time
@@ -178,27 +200,54 @@ def test_a_countdown_survives_its_worker_and_the_broker(
 def test_ten_thousand_retries_while_the_broker_is_away(
     cluster: Cluster, node: PrivateNode, wiped: bool
 ) -> None:
-    worker = cluster.start_worker("--concurrency=2", "--beat")
-    project = int(cluster.run(FAIL_MANY, str(RETRIES), "40"))
-    states = (
-        "SELECT count(*) FROM sessions_app_retrydecision d JOIN sessions_app_session s "
-        "ON s.id = d.session_id WHERE s.project_id = %s AND d.state = %s"
-    )
-    assert query(cluster, states, project, "scheduled") == RETRIES
+    """Wiped: no beat is there meanwhile, and the queues are made again."""
+    worker = cluster.start_worker("--concurrency=2", *([] if wiped else ["--beat"]))
+    project = int(cluster.run(FAIL_MANY, str(RETRIES), "40", "0"))
+    assert query(cluster, STATES, project, "scheduled") == RETRIES
     node.stop()
     if wiped:
         node.wipe()
-    due = (
-        "SELECT coalesce(bool_and(due_at < clock_timestamp()), true) "
-        "FROM sessions_app_retrydecision WHERE state = 'scheduled'"
-    )
-    until(lambda: query(cluster, due), "all are due")
-    assert query(cluster, states, project, "scheduled") == RETRIES
-    node.start()
-    until(lambda: query(cluster, states, project, "dispatched") == RETRIES, "all happen", 200.0)
+        until(lambda: query(cluster, ALL_DUE), "all are due")
+        assert query(cluster, STATES, project, "scheduled") == RETRIES
+        node.start()
+        cluster.start_beat()
+    until(lambda: query(cluster, STATES, project, "dispatched") == RETRIES, "all happen", 200.0)
+    node.ensure()
     children = "SELECT count(*) FROM sessions_app_session WHERE project_id = %s"
     assert query(cluster, children, project) == 2 * RETRIES
     worker.kill()
+
+
+@pytest.mark.parametrize("away", ["broker", "workers"])
+@pytest.mark.timeout(300 + 2 * OUTAGE_SECONDS)
+def test_retries_come_in_time_without(cluster: Cluster, node: PrivateNode, away: str) -> None:
+    """Beat runs the sweeps itself, says so, and leaves them to the workers when they are back."""
+    if not OUTAGE_SECONDS:
+        query(cluster, FASTER)
+    worker = cluster.start_worker("--concurrency=1")
+    beat = cluster.start_beat(**({} if OUTAGE_SECONDS else SHORT_TIMES))
+    until(lambda: query(cluster, "SELECT count(*) > 2 FROM reprise_sweepstart"), "sweeps run")
+    spread = OUTAGE_SECONDS or 3.0
+    project = int(cluster.run(FAIL_MANY, "300", "8", str(spread)))
+    if away == "broker":
+        node.kill()
+    else:
+        worker.kill()
+    until(lambda: query(cluster, STATES, project, "dispatched") == 300, "all happen", spread + 60.0)
+    lateness = query(cluster, LATENESS, project)
+    sys.stdout.write(f"without {away} for {spread:g} s: lateness p50, p99, max: {lateness} s\n")
+    assert lateness[1] <= LATEST_SECONDS
+    said = json.loads(get(cluster, "/readyz")[1])["beat"]
+    assert "runs the sweeps of deadlines itself" in said["detail"]
+    assert "reprise_beat_standby 1.0" in get(cluster, "/metrics")[1]
+    node.ensure()
+    if away == "workers":
+        cluster.start_worker("--concurrency=1")
+    until(
+        lambda: "detail" not in json.loads(get(cluster, "/readyz")[1])["beat"],
+        "workers sweep again",
+    )
+    assert beat.alive
 
 
 # --- poison
@@ -362,10 +411,11 @@ def test_a_second_beat_waits_and_takes_over(cluster: Cluster) -> None:
     # And the other way round, when the one that ticks loses its connection.
     third = cluster.start_beat()
     until(lambda: "beat: Starting" in third.said[1], "a third one waits")
-    holder = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
-    before = query(cluster, holder)
+    holder = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = %s"
+    key = AdvisoryLock.BEAT.value  # no worker is here: they also run sweeps, under other locks
+    before = query(cluster, holder, key)
     assert query(cluster, "SELECT pg_terminate_backend(%s)", before)
-    until(lambda: query(cluster, holder) not in {before, None}, "one of them holds the lock")
+    until(lambda: query(cluster, holder, key) not in {before, None}, "one of them has the lock")
     assert second.alive
     assert third.alive
     for beat in (second, third):
@@ -388,7 +438,7 @@ def test_readyz_names_who_is_dead(cluster: Cluster, node: PrivateNode) -> None:
         assert status == (200 if set(found.values()) == {"alive"} else 503)
         return found
 
-    all_alive = dict.fromkeys(("database", "broker", "worker", "beat"), "alive")
+    all_alive = dict.fromkeys(("database", "disk", "broker", "worker", "beat"), "alive")
     until(lambda: states() == all_alive, "all are alive")
     node.kill()
     until(lambda: states() == {**all_alive, "broker": "dead"}, "the broker is dead")

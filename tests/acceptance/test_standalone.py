@@ -240,3 +240,30 @@ def test_a_killed_agent_is_started_again(prepared: Path, tmp_path: Path) -> None
             assert "the executor local ended with code -9" in server.program.said[1]
             session = submit(server.client, "true")
             assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
+
+
+HANGING = """
+import fcntl, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lock = pathlib.Path(sys.argv[1]).open("a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("holds it", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_an_agent_that_outlived_its_server_is_ended(prepared: Path, tmp_path: Path) -> None:
+    """It hangs, or a child of it that never became a run does: the state directory stays taken."""
+    data_dir = copy_database(prepared, tmp_path / "data")
+    (data_dir / "executor").mkdir(mode=0o700)
+    hanging = Program((sys.executable, "-c", HANGING, str(data_dir / "executor" / "lock")))
+    until(lambda: "holds it" in hanging.said[0], "it holds the lock")
+    with Standalone(data_dir) as server:
+        server.start()
+        session = submit(server.client, "true")
+        assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
+        assert hanging.reap() == -signal.SIGKILL
+        said = f"an agent of an earlier life is ended: process [{hanging.process.pid}]"
+        assert said in server.program.said[1]
+        server.stop()
+        _gone(data_dir)

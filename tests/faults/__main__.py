@@ -21,13 +21,22 @@ def main() -> int:
         "--rate", type=float, default=DEFAULT_RATE, help="sessions submitted a second"
     )
     parser.add_argument("--keep", type=Path, help="leave database and logs in this directory")
+    parser.add_argument("--prepared", type=Path, help="begin with a copy of this database")
+    parser.add_argument("--first", action="store_true", help="end at the first thing that is wrong")
     given = parser.parse_args()
     if not any(map(shutil.which, NODE_PROGRAMS)):
         sys.stderr.write("no rabbitmq-server: apt-get install rabbitmq-server\n")
         return 2
     # So that whoever ends this early leaves nothing running.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
-    result = run(given.seed, given.seconds, given.rate, keep=given.keep)
+    result = run(
+        given.seed,
+        given.seconds,
+        given.rate,
+        keep=given.keep,
+        prepared=given.prepared,
+        first=given.first,
+    )
     sys.stdout.write(table(result) + "\n")
     for violation in result.violations[:SHOWN]:
         sys.stdout.write(f"VIOLATION {violation}\n")

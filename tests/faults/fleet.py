@@ -192,6 +192,7 @@ class Fleet(Plant):
             *(sys.executable, "-m", "executor", "--name", name, "--url", link.url),
             *("--token-file", str(self.directory / f"{name}.token")),
             *("--state-dir", str(self.directory / state), "--max-sessions", "40"),
+            *("--isolate-runs", "off"),
         ]
         part = self._part(f"agent-{state}", lambda: command, **environ)
         self.twins.append(part)

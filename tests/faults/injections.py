@@ -41,6 +41,19 @@ _FULL = """
     CREATE OR REPLACE TRIGGER faults_full BEFORE INSERT ON sessions_app_logchunk
         FOR EACH ROW EXECUTE FUNCTION faults_full();
 """
+_SLOW = """
+    CREATE OR REPLACE FUNCTION faults_slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(random() * 0.2);
+        RETURN NULL;
+    END $$
+"""
+# Between what a transaction looks at and what it writes, and between what it writes first and last.
+_SLOWED = ("sessions_app_session", "sessions_app_retrydecision", "sessions_app_sessionevent")
+_SLOW_WRITES = """
+    CREATE OR REPLACE TRIGGER faults_slow BEFORE INSERT ON {table}
+        FOR EACH STATEMENT EXECUTE FUNCTION faults_slow()
+"""
+_NOT_SLOW = "DROP TRIGGER IF EXISTS faults_slow ON {table}"
 _NOT_FULL = "DROP TRIGGER IF EXISTS faults_full ON sessions_app_logchunk"
 _CUT = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -81,6 +94,7 @@ class Injector:
             "broker wiped": self._wipe,
             "PostgreSQL restarted": lambda _, r: plant.stop_postgres(hard=r.random() < 0.5),
             "database connections cut": lambda _f, _r: self._execute(_CUT),
+            "PostgreSQL slow": lambda _f, _r: self._execute(_SLOW, *_of_each(_SLOW_WRITES)),
             "log store full": lambda _f, _r: self._execute(_FULL),
             "poison task": self._poison,
             "retries paused": lambda _f, _r: self._switch(mode="paused"),
@@ -100,6 +114,7 @@ class Injector:
             "broker wiped": lambda _: self._start_anew(),
             "PostgreSQL restarted": lambda _: plant.start_postgres(),
             "database connections cut": lambda _: None,
+            "PostgreSQL slow": lambda _: self._execute(*_of_each(_NOT_SLOW)),
             "log store full": lambda _: self._execute(_NOT_FULL),
             "poison task": lambda _: None,
             "retries paused": lambda _: self._switch_back(mode="on"),
@@ -156,9 +171,10 @@ class Injector:
             time.sleep(0.2)
         time.sleep(SETTLE_SECONDS)
 
-    def _execute(self, statement: str) -> None:
+    def _execute(self, *statements: str) -> None:
         with self._plant.connect() as connection:
-            connection.execute(statement)
+            for statement in statements:
+                connection.execute(statement)
 
     def _poison(self, _fault: Fault, _random: Random) -> None:
         self.poisons.append(poison.send(self._plant.broker.url))
@@ -204,6 +220,11 @@ class Injector:
                 return
             if enough.wait(1.0):
                 return
+
+
+def _of_each(statement: str) -> list[str]:
+    """One after the other: who wants locks on several tables at once may stand in others' way."""
+    return [statement.format(table=table) for table in _SLOWED]
 
 
 def _change(client: Client, **changes: Any) -> None:

@@ -28,6 +28,7 @@ KINDS = {
     "broker wiped": Kind("broker", 1, 0, 2),
     "PostgreSQL restarted": Kind("postgres", 1, 0, 1),
     "database connections cut": Kind("postgres", 1, 0, 0),
+    "PostgreSQL slow": Kind("tables", 1, 3, 8),
     "log store full": Kind("log store", 1, 2, 6),
     "poison task": Kind("broker", 1, 0, 0),
     "retries paused": Kind("switch", 1, 1, 4),

@@ -28,6 +28,8 @@ from tests.faults.proxy import Proxy
 
 STOP_SECONDS = 60.0
 EXECUTORS = ("faults-0", "faults-1")
+LATE, LATE_PROJECT = "late", "default/late"
+"""An executor that is played by hand, and its own project."""
 TWIN = "-twin"
 LEASE_TTL, LEASE_GRACE = 5.0, 3.0
 TIMES = {
@@ -182,7 +184,10 @@ class Plant:
     NAME[@DOMAIN/NAME[,DOMAIN/NAME ...]]. `size` is how many web servers and workers there are.
     """
 
-    names: Sequence[str] = EXECUTORS
+    names: Sequence[str] = (
+        *(f"{name}@default/default" for name in EXECUTORS),
+        f"{LATE}@{LATE_PROJECT}",
+    )
     times: Mapping[str, str] = TIMES
     size = 2
 
@@ -231,6 +236,7 @@ class Plant:
             "BROKER_URL": self.broker.url,
             "DJANGO_SETTINGS_MODULE": "reprise.settings",
             "REPRISE_SECRET_KEY": "0" * 50,
+            "REPRISE_ENCRYPTION_KEYS": "0" * 50,
             "REPRISE_LOG_LEVEL": "WARNING",
             "REPRISE_DATABASE_POOL": "12",
             **self.times,

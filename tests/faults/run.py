@@ -15,10 +15,12 @@ import psycopg
 from tests.acceptance.running import check_database
 from tests.faults import judgement, poison
 from tests.faults.injections import LIMITS, NOT_NOW, Injector
+from tests.faults.late import Late
 from tests.faults.load import Load
 from tests.faults.plan import KINDS, LONG, Fault, plan
 from tests.faults.plant import OUTPUT_BYTES, Plant
 from tests.faults.stream import Follower, StreamReader
+from tests.faults.watch import Watch
 from tests.prepared import copy_database
 
 TICK = 0.1
@@ -48,6 +50,8 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     lasted: dict[str, float] = field(default_factory=dict)
     troubles: Counter[str] = field(default_factory=Counter)
+    played: Counter[str] = field(default_factory=Counter)
+    looks: int = 0
     peace: float = 0.0
     violations: list[str] = field(default_factory=list)
 
@@ -133,10 +137,12 @@ def run(
     *,
     keep: Path | None = None,
     prepared: Path | None = None,
+    first: bool = False,
 ) -> Result:
     """Load and faults for so many seconds; with `keep` everything is left in that directory.
 
-    On a copy of the `prepared` database, if there is one.
+    On a copy of the `prepared` database, if there is one. With `first` it ends as soon as anything
+    is seen to be wrong.
     """
     directory = keep or Path(tempfile.mkdtemp(prefix="reprise-faults-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -145,22 +151,26 @@ def run(
         if prepared is not None:
             copy_database(prepared, directory)
         with Plant(directory, seed) as plant:
-            _play(plant, result, seconds, rate)
+            _play(plant, result, seconds, rate, first=first)
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     return result
 
 
-def _play(plant: Plant, result: Result, seconds: float, rate: float) -> None:
+def _play(plant: Plant, result: Result, seconds: float, rate: float, *, first: bool) -> None:
     storm = Storm(plant, plan(result.seed, seconds))
     load, readers = Load(plant, result.seed, rate), (StreamReader(plant), Follower(plant))
+    late, watch = Late(plant), Watch(plant)
     began = time.monotonic()
-    for thread in (load, *readers):
+    for thread in (load, *readers, late, watch):
         thread.start()
     while (now := time.monotonic() - began) < seconds or storm.owes(now - seconds):
         storm.step(now, hurry=now >= seconds)
         plant.look()
+        if first and (wrong := [*late.violations, *watch.violations]):
+            result.violations += wrong
+            return
         time.sleep(TICK)
     _say(f"{now:6.1f} s  peace")
     load.finish()
@@ -169,16 +179,22 @@ def _play(plant: Plant, result: Result, seconds: float, rate: float) -> None:
         storm.step(time.monotonic() - began, hurry=True)
         plant.look()
         time.sleep(TICK)
+    late.finish()
     left = _await_peace(plant, storm, result)
     result.violations += [f"has not ended: {line}" for line in left]
     table_reader, follower = readers
     follower.finish()
     plant.stop_parts()
     table_reader.finish()
+    watch.finish()
     result.faults, result.lasted = storm.done, storm.lasted
     result.submitted, result.outcomes = load.submitted, load.outcomes
     result.violations += [f"refused: {line}" for line in load.refused]
     result.violations += [text for part in plant.parts for text in part.surprises]
+    result.played, result.looks = late.played, watch.looks
+    result.violations += watch.violations
+    with plant.connect() as connection:
+        result.violations += late.judge(connection)
     seen = [reader.seen for reader in readers]
     result.violations += _judge(plant, result, load, seen, storm)
 
@@ -252,6 +268,8 @@ def table(result: Result) -> str:
             (f"calls {what}" if what == "failed" else what, count)
             for what, count in sorted(result.outcomes.items())
         ),
+        *((f"played late: {case}", count) for case, count in sorted(result.played.items())),
+        ("looks at every moment", result.looks),
         *((kind, result.faults[kind]) for kind in KINDS),
         *((f"reports {kind}", count) for kind, count in sorted(result.troubles.items())),
         ("seconds to peace", round(result.peace)),

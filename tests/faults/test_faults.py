@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.late import CASES
 from tests.faults.plan import KINDS
 from tests.faults.plant import LEASE_GRACE, LEASE_TTL, TROUBLES
 from tests.faults.run import run, table
@@ -24,5 +25,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
         assert result.lasted[kind] > LEASE_TTL + LEASE_GRACE, told
     assert set(result.troubles) == set(TROUBLES), told
     assert {"cancelled in bulk", "retried in bulk"} <= set(result.outcomes), told
+    assert set(result.played) == {case.__name__.strip("_") for case in CASES}, told
+    assert result.looks > SECONDS, told
     assert result.paced, told
     assert result.attempts > result.sessions > 30, told

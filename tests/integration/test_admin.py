@@ -1,6 +1,7 @@
 """The admin as a whole: who enters, that every page works, and what each costs."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from django.conf import settings
 from django.contrib import admin
 from django.test import Client
+from django.utils import timezone
 
+from scheduler.models import Executor
 from sessions_app.models import Membership
 from sessions_app.models.tenants import Role
 from sessions_app.services.manual_retry import sessions_retry
@@ -212,6 +215,22 @@ def test_the_first_page_counts_what_waits_runs_and_fails(client: Client) -> None
     assert [executor.name for executor in page.context["silent"]] == ["n1", "n2", "n3"]
     assert "3 of 4 are silent" in text
     assert "n1/n1 paused" in text
+
+
+@pytest.mark.parametrize(
+    ("silent", "heard", "told"),
+    [
+        (0, 1, "The only one was heard within the last minute."),
+        (0, 2, "All 2 were heard within the last minute."),
+        (1, 1, "1 of 2 is silent; it gets no leases."),
+        (2, 1, "2 of 3 are silent; they get no leases."),
+    ],
+)
+def test_executors_are_counted_in_words(client: Client, silent: int, heard: int, told: str) -> None:
+    for number in range(silent + heard):
+        seen = timezone.now() - timedelta(days=number < silent)
+        Executor.objects.create(name=f"e{number}", last_seen_at=seen)
+    assert told in " ".join(text_of(client.get("/admin/")).split())
 
 
 def test_every_file_of_the_theme_is_served_by_us() -> None:

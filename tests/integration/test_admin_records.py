@@ -16,7 +16,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from scheduler.admin import ExecutorAdmin
 from scheduler.models import Executor, Lease, QueueUsage
-from sessions_app.models import ApiToken, AuditEntry, Domain, Membership, Project, Queue
+from sessions_app.models import ApiToken, AuditLog, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role
 from sessions_app.services.tokens import token_find
 from tests import factories
@@ -39,14 +39,14 @@ def change(client: Client, kind: str, record: Any, **fields: Any) -> Any:
     return client.post(url(kind, "change", record.pk), fields)
 
 
-def last(object_type: str) -> AuditEntry:
+def last(object_type: str) -> AuditLog:
     entry = audited_acts().filter(object_type=object_type).order_by("-pk").first()
     assert entry is not None
     assert entry.actor == "root"
     return entry
 
 
-def told(entry: AuditEntry, field: str) -> tuple[Any, Any]:
+def told(entry: AuditLog, field: str) -> tuple[Any, Any]:
     return entry.data["before"].get(field), entry.data["after"].get(field)
 
 
@@ -333,6 +333,22 @@ def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     client.post(url(kind, "delete", found.pk), {"post": "yes"})
     assert token_find(secret) is None
     assert last("token").action == "token.revoke"
+
+
+def test_whoever_lets_somebody_in_is_told_what_sessions_may(client: Client, settings: Any) -> None:
+    warning = "whoever may submit them acts as that user"
+    secret = {"password1": "long enough 9", "password2": "long enough 9"}
+    for user, expected in (("", False), ("ada", True)):
+        settings.REPRISE_RUNS_AS = user
+        name = f"mia{user}"
+        sent = {"username": name, "usable_password": "true", **secret}
+        page = client.post(url("auth_user", "add"), sent, follow=True)
+        assert (warning in text_of(page)) is expected
+        mia = User.objects.get(username=name)
+        kind = "sessions_app_apitoken"
+        page = client.post(url(kind, "add"), {"name": "ci", "user": mia.pk})
+        assert shown_token(page)
+        assert (warning in text_of(page)) is expected
 
 
 def test_a_token_that_makes_no_sense_is_refused(client: Client) -> None:

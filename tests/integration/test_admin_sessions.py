@@ -60,10 +60,10 @@ def test_a_page_shows_chain_decision_events_and_the_end_of_the_log(
     LogChunk.objects.create(session_id=first.pk, offset=0, data=lines)
     page = client.get(url(SESSIONS, "change", first.pk))
     text, markup = text_of(page), page.content.decode()
-    assert "attempt 1 of 4" in text
+    assert "attempt 1; 0 of 3 retries for failures used" in text
     assert "kernel nonzero exit, exit code 3" in text
     assert "The container exited with code 3" in text
-    assert "0 of 3 retries of budget inline/failure were used; this one pays from it." in text
+    assert "0 of 3 retries for failures were used; this one pays from it." in text
     assert "session.retry_dispatched" in text
     assert "line 299" in text
     assert "line 199" not in text

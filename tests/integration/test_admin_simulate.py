@@ -7,7 +7,7 @@ from django.test import Client
 
 from sessions_app.admin import simulation
 from sessions_app.admin.policy_document import EXAMPLE
-from sessions_app.models import AuditEntry, Project, RetryDecision, RetryPolicy, Session
+from sessions_app.models import AuditLog, Project, RetryDecision, RetryPolicy, Session
 from sessions_app.services import simulate
 from sessions_app.services.dispatch import retries_dispatch
 from tests import factories
@@ -39,7 +39,7 @@ def failed(project: Project, **fields: Any) -> Session:
 
 
 def everything() -> tuple[int, ...]:
-    kinds: list[Any] = [Session, RetryDecision, RetryPolicy, AuditEntry]
+    kinds: list[Any] = [Session, RetryDecision, RetryPolicy, AuditLog]
     return tuple(kind.objects.count() for kind in kinds)
 
 

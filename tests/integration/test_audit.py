@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -12,9 +13,19 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from reprise.retention import prune
 from sessions_app.audit_context import SQL, TASK, _writes_configuration, audited, through
 from sessions_app.audit_selectors import Wanted, audit_entries
-from sessions_app.models import AuditEntry, Membership, Project, Queue, RetryPolicy, Session
+from sessions_app.models import (
+    AuditEntry,
+    AuditLog,
+    AutomaticDispatch,
+    Membership,
+    Project,
+    Queue,
+    RetryPolicy,
+    Session,
+)
 from sessions_app.models.tenants import Role
 from sessions_app.services.dispatch import retries_dispatch
 from tests import factories
@@ -37,11 +48,11 @@ def run(sql: str, *params: Any) -> None:
         cursor.execute(sql, params)
 
 
-def newest() -> AuditEntry:
-    return AuditEntry.objects.latest("id")
+def newest() -> AuditLog:
+    return AuditLog.objects.latest("id")
 
 
-def told(entry: AuditEntry) -> tuple[Any, ...]:
+def told(entry: AuditLog) -> tuple[Any, ...]:
     return entry.action, entry.object_id, entry.project, entry.data["before"], entry.data["after"]
 
 
@@ -158,7 +169,8 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "auth_group": {"id"},
         "scheduler_executor": {
             *("id", "incarnation", "round", "state_id", "fenced_at", "driver", "nodes"),
-            *("max_sessions", "trouble", "last_seen_at", "warned_at", "created_at"),
+            *("max_sessions", "trouble", "project_troubles", "last_seen_at", "warned_at"),
+            "created_at",
         },
         "django_celery_beat_periodictask": {
             *("id", "last_run_at", "total_run_count", "date_changed"),
@@ -304,13 +316,21 @@ def test_a_policy_is_told_once_with_what_it_says(world: Project) -> None:
 
 
 def fill(at: Project, rows: int) -> None:
-    """Dispatches of the engine, as they are most of the log."""
+    """Dispatches of the engine, as they are most of the log: old ones and such as are kept now."""
     run(
         """INSERT INTO sessions_app_auditentry
             (time, actor, action, object_type, object_id, project, domain, door, via, root, data)
         SELECT now() - make_interval(secs => n), 'reprise', 'retry.dispatch', 'session',
             gen_random_uuid(), 'acme/p' || n %% 7, 'acme', 'task', '{}', gen_random_uuid(), '{}'
-        FROM generate_series(1, %s) n""",
+        FROM generate_series(1, %s, 2) n""",
+        rows,
+    )
+    run(
+        """INSERT INTO sessions_app_automaticdispatch
+            (id, time, object_id, project, domain, via, root, data)
+        SELECT nextval('sessions_app_auditentry_id_seq'), now() - make_interval(secs => n),
+            gen_random_uuid(), 'acme/p' || n %% 7, 'acme', '{}', gen_random_uuid(), '{}'
+        FROM generate_series(2, %s, 2) n""",
         rows,
     )
 
@@ -327,9 +347,7 @@ def test_pages_stay_as_they_are_while_rows_arrive(api: Api, at: Project) -> None
         page = api.read(page["next"].partition("/api/v2/")[2])
         seen += [each["id"] for each in page["results"]]
     assert len(seen) == len(set(seen))
-    assert set(seen) == set(
-        AuditEntry.objects.filter(id__lte=max(seen)).values_list("id", flat=True)
-    )
+    assert set(seen) == set(AuditLog.objects.filter(id__lte=max(seen)).values_list("id", flat=True))
     back = api.read(page["previous"].partition("/api/v2/")[2])
     assert [each["id"] for each in back["results"]] == seen[-10 - len(page["results"]) :][:10]
     assert api.read(first["results"] and "audit/?page_size=10")["previous"] is None
@@ -429,7 +447,7 @@ SCOPES: list[dict[str, str]] = [{"project": "acme/p3"}, {"project": "no/such"}, 
 @pytest.fixture
 def long_log(at: Project) -> None:
     fill(at, ROWS)
-    run("ANALYZE sessions_app_auditentry")
+    run("ANALYZE sessions_app_auditentry, sessions_app_automaticdispatch")
 
 
 def test_no_filter_goes_over_the_log(long_log: None) -> None:
@@ -443,6 +461,50 @@ def test_no_filter_goes_over_the_log(long_log: None) -> None:
         (plan,) = plan_of(page)
         assert "Seq Scan" not in str(plan), (str(page.query), plan)
         assert touched(plan["Plan"]) <= 1_000, (str(page.query), plan)
+
+
+def test_what_the_engine_dispatches_is_kept_for_a_time(
+    api: Api, at: Project, settings: Any
+) -> None:
+    """And is one list with the rest, also with what servers of before go on writing."""
+    session = failed_and_retried(at)
+    fill(at, 2)
+    (row,) = AutomaticDispatch.objects.filter(object_id=str(session.pk))
+    (entry,) = api.read(f"audit/?session={session.pk}")["results"]
+    assert (entry["id"], entry["actor"], entry["automatic"], entry["door"], entry["action"]) == (
+        row.pk, "reprise", True, "task", "retry.dispatch",
+    )  # fmt: skip
+    assert (entry["project"], entry["root_session_id"]) == (at.address, str(session.root_id))
+    assert entry["data"]["child"] == str(Session.objects.get(parent=session).pk)
+    found = {each["id"] for each in api.read("audit/?automatic=true")["results"]}
+    assert found == set(AuditLog.objects.filter(actor="reprise").values_list("id", flat=True))
+    assert len(found) == 3
+    assert not AuditEntry.objects.filter(object_id=str(session.pk)).exists()
+
+    settings.REPRISE = {**settings.REPRISE, "automatic_audit_retention": 0.0}
+    prune()
+    assert AutomaticDispatch.objects.count() == 2, "0: for ever"
+    kept = set(AuditEntry.objects.values_list("id", flat=True))
+    settings.REPRISE = {**settings.REPRISE, "automatic_audit_retention": 3600.0}
+    prune()
+    assert AutomaticDispatch.objects.count() == 2, "not old enough"
+    settings.REPRISE = {**settings.REPRISE, "automatic_audit_retention": 1e-6}
+    with patch("reprise.retention.DISPATCHES", 1):  # slice after slice
+        prune()
+    assert AutomaticDispatch.objects.count() == 0
+    assert set(AuditEntry.objects.values_list("id", flat=True)) == kept != set()
+
+
+def test_nobody_changes_what_the_engine_dispatched(at: Project) -> None:
+    fill(at, 2)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        run("UPDATE sessions_app_automaticdispatch SET data = '{}'")
+
+
+def failed_and_retried(at: Project) -> Session:
+    session = factories.settle(factories.submit(at, retry_policy=factories.policy()))
+    assert retries_dispatch().dispatched == 1
+    return session
 
 
 def plan_of(rows: Any) -> Any:

@@ -82,8 +82,9 @@ def test_every_action_has_a_rule_and_a_route() -> None:
         if path not in DOCUMENTATION
         for action in view.actions.values()
     }
-    # The admin is no route of the API; test_admin.py says who may enter it.
-    elsewhere = {Action.ADMIN_USE, Action.DOCUMENTATION}
+    # The admin is no route of the API; test_admin.py says who may enter it. What an answer holds
+    # for whom: test_environ_of_viewers.py.
+    elsewhere = {Action.ADMIN_USE, Action.DOCUMENTATION, Action.SESSION_VALUES}
     assert set(RULES) == set(Action) == asked | elsewhere
 
 

@@ -58,7 +58,7 @@ HARMLESS = {
     *("cursor", "page_size", "ordering", "archived", "cordoned", "paused", "read_only", "expired"),
     *("status", "session_type", "retry_cause", "failure_category", "retry_state", "exit_code"),
     *("tip", "created_after", "created_before", "role", "health", "driver", "effective", "search"),
-    *("format", "lang", "door", "automatic"),
+    *("format", "lang", "door", "automatic", "expand"),
 }
 """Parameters that name nothing which exists somewhere only."""
 
@@ -190,8 +190,14 @@ SESSION = {"command": ["true"]}
 NAMES = {
     "sessions/": ({**SESSION, "project": "{project}"}, "project"),
     "sessions/bulk/": ({"sessions": [{**SESSION, "project": "{project}"}]}, None),
-    "sessions/bulk-cancel/": ({"filter": {"project": "{project}"}, "dry_run": True}, None),
-    "sessions/bulk-retry/": ({"filter": {"project": "{project}"}, "dry_run": True}, None),
+    "sessions/bulk-cancel/": (
+        {"filter": {"project": "{project}"}, "dry_run": True},
+        "filter.project",
+    ),
+    "sessions/bulk-retry/": (
+        {"filter": {"project": "{project}"}, "dry_run": True},
+        "filter.project",
+    ),
     "queues/": ({"name": "new", "project": "{project}"}, "project"),
     "webhooks/": ({"url": "https://example.com/", "project": "{project}"}, "project"),
     "memberships/": ({"user": "nobody", "role": "viewer", "project": "{project}"}, "project"),

@@ -6,7 +6,8 @@ import pytest
 
 from retry.decide import Mode
 from retry.policy import Bounds, InlinePolicy
-from sessions_app.api.render import session_json
+from sessions_app.api.render import decision_json, decision_line, session_json
+from sessions_app.authorization import Actor
 from sessions_app.errors import Conflict
 from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.services.cancel import chain_cancel
@@ -112,7 +113,8 @@ def test_the_audit_log_counts_attempts_within_the_bounds(at: Project) -> None:
     while not retries_dispatch().dispatched:
         pass
     assert audited_acts().get(action="retry.dispatch").data["max_attempts"] == 3
-    assert session_json(Session.objects.get(parent=session))["retry_state"]["max_attempts"] == 3
+    told = session_json(Session.objects.get(parent=session), Actor(user=None))
+    assert told["retry_state"]["max_attempts"] == 3
 
 
 def test_a_waiting_retry_that_is_brought_forward_pays_its_own_budget(at: Project) -> None:
@@ -135,8 +137,36 @@ def test_a_manual_retry_clears_a_cancellation(at: Project) -> None:
 
 def test_a_manual_retry_after_a_cancelled_waiting_retry_is_manual(at: Project) -> None:
     session = settle(submit(at, retry_policy=policy()))
+    assert decision(session).paid_by == "inline/failure"
     chain_cancel(session.pk, by="ann")
-    assert retry(reread(session)).retry_counters == {"manual": 1}
+    child = retry(reread(session))
+    assert child.retry_counters == {"manual": 1}
+    stored = decision(session)
+    assert (stored.paid_by, stored.used, stored.limit) == ("manual", 0, None)
+    told = session_json(reread(session), Actor(user=None))
+    assert told["retry_state"]["summary"] == "attempt 1"
+    assert decision_line(stored) == (
+        "retry after 0.001 s: kernel_nonzero_exit (cancelled); retried by hand"
+    )
+    explanation = decision_json(session, stored)["explanation"]
+    assert explanation[-2:] == [
+        "The retry was cancelled before it came due.",
+        "It was retried at once by hand, by bob, on no budget.",
+    ]
+    assert check_all() == []
+
+
+def test_a_refusal_keeps_its_words_when_a_person_retries_it(at: Project) -> None:
+    session = settle(submit(at, retry_policy=policy(max_retries=1)))
+    assert retries_dispatch().dispatched == 1
+    last = settle(tip(session))
+    words = "attempt 2; 1 of 1 retries for failures used"
+    assert session_json(reread(last), Actor(user=None))["retry_state"]["summary"] == words
+    child = retry(last)
+    assert child.retry_counters == {"inline/failure": 1, "manual": 1}
+    stored = decision(last)
+    assert (stored.reason, stored.paid_by, stored.used) == ("max_retries", "manual", 0)
+    assert session_json(reread(last), Actor(user=None))["retry_state"]["summary"] == words
     assert check_all() == []
 
 

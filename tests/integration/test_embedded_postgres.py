@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from reprise.standalone import postgres_previous
 from reprise.standalone.postgres import LOG_LIMIT_BYTES, EmbeddedPostgres, PostgresError
 from reprise.standalone.postgres_account import account_for
 from reprise.standalone.postgres_binaries import find_binaries
+from reprise.standalone.postgres_password import password_file
 from reprise.standalone.postgres_socket import SOCKET, socket_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -377,6 +379,62 @@ def test_why_a_server_gave_up_is_told(data_dir: Path) -> None:
     told = refusal(data_dir)
     assert str(data_dir) in told
     assert "errors" in told
+
+
+def _let_in(url: str, password: str = "") -> bool:
+    """Whether somebody gets in who knows the socket's directory."""
+    said = f"postgres://reprise:{password}@/reprise?passfile=/nonexistent&connect_timeout=5&host="
+    try:
+        psycopg.connect(said + str(dj_database_url.parse(url)["HOST"])).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_nobody_gets_in_without_the_password(data_dir: Path) -> None:
+    with running(data_dir) as (_, url):
+        file = password_file(data_dir)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        password = file.read_text().strip().rpartition(":")[2]
+        assert len(password) == 64
+        assert password not in url
+        assert not _let_in(url)
+        assert not _let_in(url, "guessed")
+        assert _let_in(url, password)
+        assert password not in (data_dir / "postgres.log").read_text()
+
+
+def test_a_cluster_that_trusted_everybody_asks_from_now_on(data_dir: Path) -> None:
+    with running(data_dir) as (server, url):
+        remember(url, 1)
+    # As it was made before, and by somebody who logs all that is said.
+    (data_dir / "postgres" / "pg_hba.conf").write_text("local all all trust\n")
+    (data_dir / "postgres" / "postgresql.conf").write_text("log_statement = all\n")
+    password_file(data_dir).unlink()
+    with running(data_dir) as (server, url):
+        assert not _let_in(url)
+        assert kept(url) == [1]
+        password = password_file(data_dir).read_text().strip().rpartition(":")[2]
+        os.kill(server.pid or 0, signal.SIGKILL)
+        assert until(lambda: not server.alive())
+        server.start()
+        assert password in password_file(data_dir).read_text()  # once set, it stays
+        assert not _let_in(url)
+        assert password not in (data_dir / "postgres.log").read_text()
+
+
+def test_a_password_that_is_lost_or_open_is_no_obstacle(data_dir: Path) -> None:
+    with running(data_dir) as (_, url):
+        remember(url, 1)
+    file = password_file(data_dir)
+    file.chmod(0o644)  # libpq ignores such a file
+    with running(data_dir) as (_, url):
+        assert kept(url) == [1]
+    file.unlink()
+    with running(data_dir) as (_, url):
+        assert kept(url) == [1]
+    file.write_text("*:*:*:*:another\n")
+    assert "remove the file postgres.pgpass" in refusal(data_dir)
 
 
 @as_root

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import Project, RetryPolicy, Session, WebhookEndpoint
 from sessions_app.models.tenants import Role
+from sessions_app.services.stored_secrets import secret_read
 from tests import factories
 from tests.graphs import Graph
 from tests.mutation_table import HERE, MATCHERS, POLICY
@@ -127,7 +128,8 @@ def test_secrets_are_told_once(graph: Graph, at: Project) -> None:
     assert Graph(made["secret"]).get("whoami/").status_code == 401
     hook = done(mia, "createWebhook", "secret webhook { id }", **HERE, url="https://example.com/")
     turned = done(mia, "rotateWebhookSecret", "secret", id=hook["webhook"]["id"])
-    assert hook["secret"] != turned["secret"] == WebhookEndpoint.objects.get().secret
+    stored = WebhookEndpoint.objects.get().secret
+    assert hook["secret"] != turned["secret"] == secret_read(stored)
     agent = done(graph, "createExecutor", "token executor { name }", name="one")
     renewed = done(graph, "renewExecutorToken", "token", name="one")
     assert agent["token"] != renewed["token"]

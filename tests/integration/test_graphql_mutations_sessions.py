@@ -51,7 +51,8 @@ def test_a_session_is_submitted(graph: Graph) -> None:
     payload = done(
         graph,
         "createSession",
-        "created session { sessionId name status environ labels queue { name } retryPolicy }",
+        "created session { sessionId name status environ labels queue { name } "
+        "retryPolicy { maxRetries } }",
         **FULL,
         clientMutationId="7",
     )

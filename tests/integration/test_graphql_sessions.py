@@ -31,7 +31,7 @@ def test_a_session_is_what_rest_tells(graph: Graph, at: Project) -> None:
     told = graph.ask(
         """query($id: ID!) { session(id: $id) {
             id sessionId name jobSet status sessionType createdAt environ command batchTimeout
-            retryChain retryState { state attempt maxAttempts budgets { name } }
+            retryChain chainCount retryState { state attempt maxAttempts summary budgets { name } }
             project { address domain { name } } queue { name } queueName owner } }""",
         id=str(session.pk),
     )["session"]
@@ -39,6 +39,8 @@ def test_a_session_is_what_rest_tells(graph: Graph, at: Project) -> None:
     assert told["sessionId"] == rest["id"]
     assert told["createdAt"] == rest["created_at"]
     assert told["retryState"]["maxAttempts"] == rest["retry_state"]["max_attempts"]
+    assert told["retryState"]["summary"] == rest["retry_state"]["summary"]
+    assert (told["retryChain"], told["chainCount"]) == (rest["retry_chain"], 1)
     assert told["project"] == {"address": "acme/work", "domain": {"name": "acme"}}
     again = graph.ask(
         "query($id: ID!) { node(id: $id) { id ... on Session { name } } }", id=told["id"]

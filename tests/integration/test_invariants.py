@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from scheduler.models import Lease
 from sessions_app.models import (
@@ -135,6 +136,11 @@ def cancel_in_part(records: dict[str, Session]) -> None:
     sessions(records["waiting"]).update(cancel_requested_at=records["waiting"].finished_at)
 
 
+def begin_after_the_cancel(records: dict[str, Session]) -> None:
+    sessions(records["parent"]).update(cancel_requested_at=records["parent"].finished_at)
+    sessions(records["child"]).update(created_at=timezone.now())
+
+
 def count_twice(records: dict[str, Session]) -> None:
     without_constraint("session_counters_add_up")
     sessions(records["child"]).update(retry_counters={"inline/failure": 1, "manual": 1})
@@ -243,6 +249,7 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     two_unfinished: invariants.one_unfinished_a_chain,
     wait_beside_a_run: invariants.one_unfinished_a_chain,
     cancel_in_part: invariants.cancelled_chains_end,
+    begin_after_the_cancel: invariants.cancelled_chains_end,
     count_twice: invariants.counters_add_up,
     pay_nothing: invariants.counters_add_up,
     grant_in_vain: invariants.resources_are_granted,

@@ -87,6 +87,38 @@ def test_a_log_ends_at_its_cap(api: Api, played: Agent, session: Session, settin
     assert read(api, session) == b"abcde"
 
 
+def test_the_end_of_a_long_output_follows_its_beginning(
+    api: Api, played: Agent, session: Session, settings: Any
+) -> None:
+    settings.REPRISE = {**settings.REPRISE, "log_cap_bytes": 5, "log_tail_bytes": 8}
+
+    def tail(offset: int, data: bytes) -> Any:
+        chunk = {
+            "session_id": str(session.pk), "fencing_token": played.tokens[session.pk],
+            "offset": offset, "data": base64.b64encode(data).decode(), "tail": True,
+        }  # fmt: skip
+        (answer,) = played.ask("logs", {"chunks": [chunk]})["chunks"]
+        return answer
+
+    assert send(played, session, (0, b"abc")) == [(3, False, "applied")]
+    first = tail(5, b"zz")
+    assert (first["next_offset"], first["full"], first["tail_bytes"]) == (3, False, 0)
+    send(played, session, (3, b"defgh"))
+    assert (before := read(api, session)) == b"abcde"
+    answer = tail(5, b"..ij")
+    assert (answer["next_offset"], answer["tail_from"], answer["tail_bytes"]) == (9, 5, 8)
+    # Sent once more by an agent that died, and with more than there is room for.
+    assert tail(5, b"..ij")["next_offset"] == 9
+    assert tail(9, b"klmnop")["next_offset"] == 13
+    assert tail(13, b"q")["next_offset"] == 13
+    assert send(played, session, (13, b"r")) == [(13, True, "applied")]
+    assert read(api, session) == b"abcde..ijklmn"
+    # Who has read the beginning goes on from there.
+    assert read(api, session, f"?offset={len(before)}") == b"..ijklmn"
+    played.fail(session.pk)
+    assert read(api, session) == b"abcde..ijklmn"
+
+
 def test_an_old_token_is_stale(played: Agent, session: Session, api: Api) -> None:
     assert send(played, session, (0, b"x"), token=9999)[0][2] == "stale"
     thief = agent()
@@ -97,6 +129,21 @@ def test_an_old_token_is_stale(played: Agent, session: Session, api: Api) -> Non
 def test_output_may_come_after_the_end(api: Api, played: Agent, session: Session) -> None:
     played.fail(session.pk)
     assert send(played, session, (0, b"last words")) == [(10, False, "applied")]
+    assert read(api, session) == b"last words"
+
+
+def test_output_may_come_from_an_agent_that_was_replaced(
+    api: Api, played: Agent, session: Session
+) -> None:
+    """A success was told before the log store took what the run wrote."""
+    played.succeed(session.pk)
+    Agent(played.executor, incarnation=2).lease(state_id="another")
+    report = played.call("reports", {"reports": []})
+    assert report.json()["current_incarnation"] == 2
+    assert send(played, session, (0, b"last words")) == [(10, False, "applied")]
+    # What counts under no lease it is refused, as all else.
+    wrong = {"session_id": str(session.pk), "fencing_token": 9999, "offset": 0, "data": "YQ=="}
+    assert played.call("logs", {"chunks": [wrong]}).status_code == 409
     assert read(api, session) == b"last words"
 
 

@@ -236,7 +236,7 @@ def test_an_executor_says_everything_in_objects(tmp_path: Any) -> None:
     # Nobody answers at this address.
     command = ["-m", "executor", "--name", "one", "--url", "http://127.0.0.1:9"]
     options = ["--token-file", str(token), "--state-dir", str(tmp_path / "state")]
-    environ = {**os.environ, "REPRISE_LOG_FORMAT": "json"}
+    environ = {**os.environ, "REPRISE_LOG_FORMAT": "json", "REPRISE_ISOLATE_RUNS": "off"}
     with subprocess.Popen(
         [sys.executable, *command, *options], env=environ, stderr=subprocess.PIPE, text=True
     ) as program:

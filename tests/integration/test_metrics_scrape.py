@@ -14,6 +14,7 @@ import pytest
 from django.urls import get_resolver
 from prometheus_client.parser import text_string_to_metric_families
 
+from reprise.models import Heartbeat
 from reprise.periodic import run_log
 from reprise.standalone.workers import Worker
 from sessions_app.instruments import TASK_RUNS, registry
@@ -80,7 +81,8 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
             assert client.post(door, json={"query": "{ no }"}).status_code == 400
             deadline = time.monotonic() + 60
             while not (
-                value("reprise_webhook_attempts_total", outcome="delivered")
+                Heartbeat.objects.exists()
+                and value("reprise_webhook_attempts_total", outcome="delivered")
                 and value(
                     "reprise_task_runs_total",
                     task="sessions_app.tasks.sweep_webhooks",

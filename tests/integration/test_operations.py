@@ -1,22 +1,27 @@
 """What operators are told: heartbeats, periodic tasks, readiness, metrics."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 
-from reprise import health, heartbeats
+from reprise import disk, health, heartbeats
 from reprise.beat import BeatLock, LockedScheduler
 from reprise.celery import app
 from reprise.direct import connect
@@ -74,6 +79,9 @@ def admin_token() -> str:
 def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test asks the parts anew; a test's uncommitted rows are seen by its own connection."""
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "_disk", disk.DiskWatch())
+    monkeypatch.setattr(disk, "PERIOD_SECONDS", 0.2)
+    monkeypatch.setattr(disk, "IDLE_SECONDS", 0.0)
 
 
 def beats(part: str, age: float, name: str = "one") -> None:
@@ -89,7 +97,11 @@ def database_url() -> str:
     found = connection.settings_dict
     host = found["HOST"].replace("/", "%2F")
     port = f":{found['PORT']}" if found["PORT"] else ""
-    return f"postgres://{found['USER']}@{host}{port}/{found['NAME']}"
+    query = (
+        f"?passfile={quote(file, safe='')}" if (file := found["OPTIONS"].get("passfile")) else ""
+    )
+    account = ":".join(filter(None, (found["USER"], found["PASSWORD"])))
+    return f"postgres://{account}@{host}{port}/{found['NAME']}{query}"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -118,6 +130,7 @@ def test_ready_when_every_part_is_alive(client: Client) -> None:
     assert said["status"] == "ok"
     assert {name: said[name]["state"] for name in said if name != "status"} == {
         "database": "alive",
+        "disk": "alive",
         "broker": "alive",
         "worker": "alive",
         "beat": "alive",
@@ -143,6 +156,65 @@ def test_a_silent_process_is_named(client: Client, part: str) -> None:
     assert client.get(f"/readyz?exclude={part}").status_code == 200
     assert client.get(f"/readyz?exclude=broker,{part}&exclude={other}").status_code == 200
     assert client.get("/readyz?exclude=database").status_code == 503
+
+
+FULL = """
+    CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+    END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON reprise_heartbeat
+        FOR EACH ROW EXECUTE FUNCTION full_disk()
+"""
+NOT_FULL = "DROP TRIGGER IF EXISTS full_disk ON reprise_heartbeat; DROP FUNCTION full_disk"
+
+
+@pytest.fixture
+def full_disk() -> Iterator["psycopg.Connection[Any]"]:
+    """As PostgreSQL tells it; the connection makes room again."""
+    with connect("test") as other:
+        other.execute(FULL)
+        try:
+            yield other
+        finally:
+            other.execute(NOT_FULL)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_full_disk_is_told_and_nobody_else_is_blamed(
+    client: Client, admin_token: str, caplog: pytest.LogCaptureFixture, request: Any
+) -> None:
+    beats("worker", heartbeats.DEAD_SECONDS + 9)  # as it cannot be written any more
+    beats("beat", 1)
+    other: psycopg.Connection[Any] = request.getfixturevalue("full_disk")
+    for _ in range(3):
+        response = client.get("/readyz")
+        assert response.status_code == 503
+        said = response.json()
+        assert said["disk"]["state"] == "dead"
+        assert "No space left on device" in said["disk"]["detail"]
+        assert (said["database"]["state"], said["worker"]["state"]) == ("alive", "unknown")
+    assert client.get("/readyz?exclude=broker,worker,beat,disk").status_code == 200
+    assert metric(client, "reprise_up", admin_token, part="disk") == 0
+    assert metric(client, "reprise_up", admin_token, part="database") == 1
+    assert [r.levelname for r in caplog.records if r.name == "reprise.health"] == ["WARNING"]
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] == [
+        "the database cannot write: could not extend file: No space left on device"
+    ]
+    call_command("check_heartbeat", "worker")  # not a reason to start workers anew
+    other.execute("ALTER TABLE reprise_heartbeat DISABLE TRIGGER full_disk")
+    until(lambda: client.get("/readyz").json()["disk"]["state"] == "alive", "there is room")
+    assert client.get("/readyz").json()["worker"]["state"] == "dead"
+    with pytest.raises(CommandError):
+        call_command("check_heartbeat", "worker")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_write_that_is_tried_needs_room() -> None:
+    """A row alone is written on the fullest of disks, into a page that has room."""
+    with connect("test") as other:
+        other.execute(disk._SMALL)
+        plan = other.execute(f"EXPLAIN (ANALYZE, BUFFERS) {disk._SPILL}").fetchall()
+    assert any(re.search(r"temp read=\d+ written=\d\d", line) for (line,) in plan), plan
 
 
 @pytest.fixture(params=["refuses", "is silent"])
@@ -172,6 +244,13 @@ def test_a_dead_broker_is_named_in_time(
         assert said["database"]["state"] == said["worker"]["state"] == "alive"
     assert client.get("/readyz?exclude=broker").status_code == 200
     until_no_probe_runs()
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
 
 
 def until_no_probe_runs() -> None:

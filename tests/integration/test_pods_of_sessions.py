@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from podspec.specification import refused_paths
+from retry.explain import explain
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
+from sessions_app.services.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api, agent
 from tests.unit.retry.recorded import condition, recorded
@@ -34,6 +36,26 @@ def create(api: Api, **fields: Any) -> Any:
             {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}},
             "spec.volumes[0].hostPath: is refused here",
         ),
+        (
+            "pod_spec",
+            {"priorityClassName": "system-node-critical"},
+            "priorityClassName: is refused here",
+        ),
+        (
+            "pod_spec",
+            {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "x"}}, "spec": {}},
+            "metadata.annotations[k8s.v1.cni.cncf.io/networks]: is refused here",
+        ),
+        (
+            "pod_spec",
+            {"metadata": {"ownerReferences": [{"kind": "Job", "name": "j"}]}, "spec": {}},
+            "metadata.ownerReferences: is refused here",
+        ),
+        (
+            "pod_spec",
+            {"spec": {"tolerations": [{"operator": "Exists"}]}},
+            "spec.tolerations[0].key: must be given here",
+        ),
         ("pod_spec", {"containers": "x"}, "containers: must be a list of objects"),
     ],
 )
@@ -50,6 +72,11 @@ def test_an_operator_says_what_is_refused(api: Api, settings: Any) -> None:
     settings.POD_FIELDS_REFUSED = refused_paths(["hostNetwork"], ["priorityClassName"])
     assert create(api, pod_spec={"hostNetwork": True}).status_code == 201
     assert create(api, pod_spec={"priorityClassName": "high"}).status_code == 400
+    asked = {"metadata": {"name": "mine"}, "spec": {"tolerations": [{"operator": "Exists"}]}}
+    settings.POD_FIELDS_REFUSED = refused_paths(["metadata.name"])
+    assert create(api, pod_spec=asked).status_code == 400
+    settings.POD_FIELDS_REFUSED = refused_paths(["metadata.name", "tolerations[].key="])
+    assert create(api, pod_spec=asked).status_code == 201
 
 
 def ended(at: Project, termination: dict[str, Any]) -> Session:
@@ -91,3 +118,49 @@ def test_an_unfenced_end_counts_as_unconfirmed(at: Project, unfenced: bool) -> N
 def test_a_vanished_pod_is_nobodys_fault(at: Project) -> None:
     session = ended(at, {"reason": "PodVanished", "pod": recorded("unschedulable-cpu")})
     assert session.retry_cause == "agent_transient"
+
+
+LIVENESS = "Liveness probe failed: HTTP probe failed with statuscode: 500"
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "message"),
+    [
+        ("oom-killed", {}, "The container main was OOM-killed on node lab-node"),
+        ("deleted-graceful", {}, "The pod on node lab-node was deleted by somebody"),
+        (
+            "exit-137-not-oom",
+            {"pod_message": LIVENESS, "rank": 2},
+            f"The container main of rank 2 exited with code 137 on node lab-node: {LIVENESS}",
+        ),
+        ("exit-3", {}, "The container main exited with code 3 on node lab-node"),
+    ],
+)
+def test_the_message_of_an_end_is_about_the_end(
+    at: Project, name: str, facts: dict[str, Any], message: str
+) -> None:
+    session = factories.submit(at, retry_policy=factories.policy())
+    played = agent()
+    played.lease()
+    played.start(session.pk)
+    said = "NodeNotReady: Node is not ready"
+    played.report(session.pk, "RUNNING", message=said)
+    played.report(session.pk, "ERROR", message=said, termination={"pod": recorded(name), **facts})
+    assert Session.objects.get(pk=session.pk).status_message == message
+    trace = RetryDecision.objects.get(session_id=session.pk).trace
+    words = explain({}, trace)[0]
+    assert words.startswith(message.removesuffix(f": {LIVENESS}"))
+    assert ("The cluster said: Liveness" in words) is ("pod_message" in facts)
+    assert "platform" not in words
+
+
+def test_a_cancelled_session_goes_on_saying_who_cancelled_it(at: Project) -> None:
+    session = factories.submit(at, retry_policy=factories.policy())
+    played = agent()
+    played.lease()
+    played.start(session.pk)
+    chain_cancel(session.pk, by="ann")
+    pod = recorded("deleted-graceful")
+    played.report(session.pk, "ERROR", termination={"pod": pod, "deleted_by_us": True})
+    ended = Session.objects.get(pk=session.pk)
+    assert (ended.status, ended.status_message) == ("CANCELLED", "cancelled by ann")

@@ -7,7 +7,7 @@ import pytest
 from retry.rules import PolicyDocument
 from sessions_app.errors import Conflict, InvalidInput, NotFound
 from sessions_app.models import (
-    AuditEntry,
+    AuditLog,
     Project,
     Queue,
     RetryPolicy,
@@ -109,7 +109,7 @@ class TestRevisions:
             assert list(caught.value.errors) == [f"metadata.{field}"]
 
 
-def _limits(entry: AuditEntry) -> tuple[int | None, ...]:
+def _limits(entry: AuditLog) -> tuple[int | None, ...]:
     documents = [entry.data[side].get("document") for side in ("before", "after")]
     return tuple(each and each["spec"]["retryLimit"] for each in documents)
 

@@ -94,7 +94,7 @@ def test_only_the_end_of_that_very_run_counts(at: Project, played: Agent) -> Non
     other = agent()
     assert played.report(session.pk, "RUNNING") == "stale"
     assert played.report(session.pk, "ERROR", fencing_token=token + 1) == "stale"
-    assert other.report(session.pk, "ERROR", fencing_token=token, seq=9) == "stale"
+    assert other.report(session.pk, "ERROR", fencing_token=token, seq=9) == "invalid"
     assert waits(session) == timedelta(seconds=GRACE)
     assert check_all() == []
 

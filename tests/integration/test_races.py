@@ -30,7 +30,7 @@ from tests import factories
 from tests.agent import Api, agent, running
 from tests.factories import policy, settle, submit
 from tests.invariants import check_all
-from tests.racing import locked, race
+from tests.racing import just_before, locked, race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -215,6 +215,20 @@ def test_report_and_expiry(at: Project, owner: User) -> None:
     assert check_all() == []
 
 
+def test_another_executor_does_not_learn_of_a_session_that_is_locked(
+    at: Project, owner: User
+) -> None:
+    played, thief = agent(), agent()
+    session = submit(at, owner=owner)
+    played.lease()
+    thief.tokens = dict(played.tokens)
+    with locked(session.pk):
+        assert played.report(session.pk, "PREPARING") == "busy"
+        assert played.give_back(session.pk) == ["busy"]
+        assert thief.report(session.pk, "PREPARING") == "invalid"
+        assert thief.give_back(session.pk) == ["invalid"]
+
+
 def test_acceptance_and_expiry_of_the_lease(at: Project, owner: User) -> None:
     played = agent()
     for _ in range(TIMES):
@@ -231,6 +245,20 @@ def test_acceptance_and_expiry_of_the_lease(at: Project, owner: User) -> None:
         played.lease()
         played.tokens.clear()
         played.lease()
+    assert check_all() == []
+
+
+def test_a_lease_that_is_accepted_between_the_look_and_the_lock_of_expiry(
+    at: Project, owner: User
+) -> None:
+    played = agent()
+    session = submit(at, owner=owner)
+    played.lease()
+    Lease.objects.update(granted_at=timezone.now() - timedelta(days=1))
+    with just_before("SKIP LOCKED", partial(played.report, session.pk, "PREPARING")):
+        assert leases_expire().returned == 0
+    session.refresh_from_db()
+    assert session.status == "PREPARING"
     assert check_all() == []
 
 

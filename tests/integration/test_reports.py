@@ -8,6 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Lease
+from scheduler.services.ignored_reports import MOST_IGNORED
+from scheduler.services.reports import MOST_OF_SESSION
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.cancel import chain_cancel
 from tests.agent import Agent, agent, running
@@ -104,11 +106,79 @@ def test_the_token_is_looked_at_before_the_number(played: Agent, session: Sessio
     assert reread(session).report_seq == 9
 
 
-def test_the_token_of_another_executor_is_stale(played: Agent, session: Session) -> None:
+def written(session: Session) -> tuple[Any, ...]:
+    """All that a report can change of a session."""
+    lease = Lease.objects.filter(session_id=session.pk).values_list().first()
+    return Session.objects.filter(pk=session.pk).values_list().get(), event_types(session), lease
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "ERROR", "TERMINATED"])
+@pytest.mark.parametrize("step", ["leased", "running", "ended"])
+def test_another_executor_is_answered_as_for_an_unknown_session(
+    played: Agent, session: Session, step: str, status: str
+) -> None:
     thief = agent()
     token = played.tokens[session.pk]
-    assert thief.report(session.pk, "RUNNING", fencing_token=token) == "stale"
-    assert reread(session).status == "SCHEDULED"
+    if step != "leased":
+        played.start(session.pk)
+    if step == "ended":
+        played.fail(session.pk)
+    before = written(session)
+    guessed = thief.reporting(session.pk, status, fencing_token=token, seq=10**6)
+    nobodys = thief.reporting(uuid4(), status, fencing_token=token, seq=1)
+    assert outcome(thief, guessed) == outcome(thief, nobodys)
+    assert thief.report(session.pk, status, fencing_token=token - 1) == "invalid"
+    assert written(session) == before
+
+
+def test_another_executor_cannot_spoil_a_result(played: Agent, session: Session) -> None:
+    thief = agent()
+    token = played.tokens[session.pk]
+    played.start(session.pk)
+    thief.report(session.pk, "ERROR", fencing_token=token, seq=10**6)
+    assert played.report(session.pk, "TERMINATED") == "applied"
+    assert reread(session).status == "TERMINATED"
+    assert not RetryDecision.objects.exists()
+
+
+def test_a_session_that_went_on_elsewhere_keeps_what_its_former_executor_says(
+    played: Agent, session: Session
+) -> None:
+    old = played.tokens[session.pk]
+    played.give_back(session.pk)
+    assert played.report(session.pk, "RUNNING", fencing_token=old) == "stale"
+    other = agent()
+    assert other.lease() == [session.pk]
+    assert played.report(session.pk, "ERROR", fencing_token=old, seq=9) == "stale"
+    assert played.report(session.pk, "ERROR", fencing_token=other.tokens[session.pk]) == "invalid"
+    assert event_types(session).count("report_ignored") == 2
+    assert other.report(session.pk, "TERMINATED") == "applied"
+    assert check_all() == []
+
+
+def test_ignored_reports_leave_a_bounded_number_of_events(played: Agent, session: Session) -> None:
+    played.start(session.pk)
+    back = [played.reporting(session.pk, "PULLING") for _ in range(MOST_IGNORED + 5)]
+    assert set(played.send(*back)) == {"stale"}
+    wrong = played.tokens[session.pk] + 1
+    assert played.report(session.pk, "ERROR", fencing_token=wrong) == "stale"
+    assert event_types(session).count("report_ignored") == MOST_IGNORED
+    assert outcome(played, back[-1])[0] == "duplicate"
+    assert played.report(session.pk, "TERMINATED") == "applied"
+    assert check_all() == []
+
+
+def test_one_call_applies_a_bounded_number_of_reports_of_a_session(
+    played: Agent, at: Project, session: Session
+) -> None:
+    other = submit(at)
+    played.lease()
+    many = [played.reporting(session.pk, "RUNNING", message=str(n)) for n in range(1200)]
+    outcomes = played.send(*many[::-1], played.reporting(other.pk, "RUNNING"))
+    assert outcomes[-1] == "applied"
+    assert outcomes[:-1] == ["busy"] * (1200 - MOST_OF_SESSION) + ["applied"] * MOST_OF_SESSION
+    assert reread(session).report_seq == MOST_OF_SESSION
+    assert played.send(many[MOST_OF_SESSION]) == ["applied"]
 
 
 def test_a_report_after_the_end_is_stale_or_a_duplicate(played: Agent, session: Session) -> None:

@@ -73,7 +73,7 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
     assert made.pop("created_at")
     assert made == {
         "name": "rack-1", "health": "never_heard", "heartbeat_age": None, "last_seen_at": None,
-        "trouble": "", "incarnation": 0, "driver": "",
+        "trouble": "", "project_troubles": [], "incarnation": 0, "driver": "",
         "max_sessions": 0, "lease_count": 0, "node_count": 0,
         "projects": ["acme/work"], "unconfirmed_after": 0.0, "cordoned": False,
         "cordon_reason": "", "draining_since": None,

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.django_db
 PATH = "retry-policies/"
 ML = f"{PATH}ml-training/"
 YAML = "application/yaml"
+ARMADA = Path(__file__).parent / "armada-retry-policy.yaml"
+"""The example of Armada's own document."""
 RULES: list[dict[str, Any]] = [
     {
         "name": "preempted",
@@ -185,6 +187,27 @@ class TestYaml:
         response = api.post(PATH, text, content_type=YAML)
         assert response.status_code == 201, response.content
         assert put(api, ML, document())["status"]["revision"] == 1
+
+    def test_a_document_of_armada_is_read_as_our_own(self, api: Api) -> None:
+        text = ARMADA.read_bytes()
+        made = api.call("PUT", ML, text, content_type=YAML)
+        assert made.status_code == 201, made.content
+        kept = api.read(ML)
+        assert kept["apiVersion"] == "reprise/v1"
+        assert kept["spec"] == yaml.safe_load(text)["spec"]
+        # The same under our own version says nothing new.
+        own = text.replace(b"armadaproject.io/v1", b"reprise/v1")
+        again = api.call("PUT", ML, own, content_type=YAML)
+        assert (again.status_code, again.json()["status"]["revision"]) == (200, 1)
+        body = {
+            "policies": [yaml.safe_load(text)],
+            "chains": [{"terminations": [{"conditions": ["Preempted"]}]}],
+        }
+        found = api.post(f"{PATH}simulate/", body)
+        assert found.status_code == 200, found.content
+        other = text.replace(b"armadaproject.io/v1", b"armadaproject.io/v2")
+        refused = api.call("PUT", ML, other, content_type=YAML)
+        assert refused.json()["errors"] == {"apiVersion": ["must be 'reprise/v1'"]}
 
     def test_yaml_is_answered_to_who_asks_for_it(self, api: Api) -> None:
         put(api, ML, document(), 201)

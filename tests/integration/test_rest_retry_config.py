@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from retry.causes import NEVER_CAUSES
 from sessions_app.models import Project, RetryDefaults, Session
 from sessions_app.services.dispatch import retries_dispatch
 from tests import factories
@@ -46,6 +47,40 @@ def test_put_replaces_and_patch_changes(api: Api) -> None:
     assert (replaced["policy"], replaced["bounds"]) == ({"jitter": "none"}, {})
     assert api.read(PROJECT)["policy"] == {"jitter": "none"}
     assert RetryDefaults.objects.count() == 1
+
+
+def test_patch_unsets_a_field(api: Api) -> None:
+    put(api, PROJECT, policy={"max_retries": 3, "retry_delay": 5}, bounds={"max_retries": 9})
+    body = {"policy": {"max_retries": 4}, "unset": ["retry_delay", "jitter"]}
+    patched = api.call("PATCH", PROJECT, body).json()
+    assert (patched["policy"], patched["bounds"]) == ({"max_retries": 4}, {"max_retries": 9})
+    merged = api.read(f"{PROJECT}?effective=true")["effective"]
+    assert merged["retry_delay"] == {"value": 60.0, "layer": "shipped"}
+    for unset, field in ((["delay"], "unset[0]"), (["max_retries"], "unset"), ("x", "unset")):
+        refused = api.call("PATCH", PROJECT, {"policy": {"max_retries": 5}, "unset": unset})
+        assert (refused.status_code, list(refused.json()["errors"])) == (400, [field])
+    assert api.call("PUT", PROJECT, {"unset": []}).status_code == 400
+    assert api.read(PROJECT)["policy"] == {"max_retries": 4}
+
+
+def test_large_numbers_come_back_as_they_were_sent(api: Api) -> None:
+    sent = {"retry_delay": 1e308, "backoff_multiplier": 1e300, "max_chain_duration": 1e308}
+    put(api, PROJECT, policy=sent)
+    session = create(api, max_retries=1).json()
+    response = api.get(PROJECT)
+    texts = [response.content, api.get(f"sessions/{session['id']}/").content]
+    factories.settle(Session.objects.get(pk=session["id"]))
+    texts.append(api.get(f"sessions/{session['id']}/retry-decision/").content)
+    texts.append(api.get("audit/").content)
+    assert all(b"0" * 30 not in text for text in texts)
+    assert response.json()["policy"] == sent
+    assert api.read(f"sessions/{session['id']}/")["retry_policy"]["retry_delay"] == 1e308
+
+
+def test_an_unknown_cause_is_told_the_ones_that_can_be_retried(api: Api) -> None:
+    (text,) = create(api, eligible_causes=["oom"]).json()["errors"]["retry_policy.eligible_causes"]
+    assert "oom_killed" in text
+    assert not [each for each in NEVER_CAUSES if each in text]
 
 
 def test_patch_changes_one_setting_and_keeps_the_other(api: Api) -> None:

@@ -50,10 +50,33 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
     assert made["parent_session_id"] is None
     assert made["creation_id"] == made["id"]
     assert made["retry_state"] == {
-        "state": "none", "attempt": 0, "max_attempts": 1, "due_at": None, "next_session_id": None,
-        "reason": None, "rule": None, "budgets": [],
+        "state": "none", "attempt": 0, "max_attempts": 1, "summary": "attempt 1", "due_at": None,
+        "next_session_id": None, "reason": None, "rule": None, "budgets": [],
     }  # fmt: skip
     assert api.read(f"sessions/{made['id']}/") == made
+
+
+@pytest.mark.parametrize(
+    "asked", [{"retry_policy": {"max_retries": 5}}, {"retry_policies": ["infra"]}]
+)
+@pytest.mark.parametrize("kind", ["interactive", "inference", "batch"])
+def test_a_retry_policy_that_has_no_effect_is_a_warning(
+    api: Api, kind: str, asked: dict[str, Any]
+) -> None:
+    factories.named_policy("infra", rules=[{"action": "Retry", "onConditions": ["Preempted"]}])
+    sent = body(session_type=kind, creation_id="job-1", **asked)
+    first, again = api.post("sessions/", sent), api.post("sessions/", sent)
+    (item,) = api.post("sessions/bulk/", {"sessions": [sent]}).json()["results"]
+    assert (first.status_code, again.status_code, item["outcome"]) == (201, 200, "exists")
+    expected = [
+        "the retry policy has no effect: only batch sessions are retried, and this one is " + kind
+    ]
+    for told in (first.json(), again.json(), item):
+        assert told.get("warnings", []) == ([] if kind == "batch" else expected)
+    state = first.json()["retry_state"]
+    assert (state["max_attempts"] == 1, state["summary"] == "attempt 1") == (kind != "batch",) * 2
+    plain = api.post("sessions/", body(session_type=kind)).json()
+    assert "warnings" not in plain
 
 
 def test_the_same_creation_id_finds_the_same_session(api: Api) -> None:
@@ -136,7 +159,7 @@ def chain(at: Project) -> list[Session]:
 
 
 FILTERS = {
-    "project=acme/work": [1, 0], "project=acme/other": [], "queue=default": [1, 0],
+    "project=acme/work": [1, 0], "queue=default": [1, 0],
     "queue=other": [], "job_set=night": [1, 0], "job_set=day": [], "status=error": [0],
     "status=RUNNING": [1], "session_type=BATCH": [1, 0], "session_type=inference": [],
     "retry_cause=kernel_nonzero_exit": [0], "retry_cause=Unknown": [], "retry_state=retried": [0],
@@ -207,6 +230,39 @@ def test_the_attempts_of_any_member_are_the_chain(api: Api, chain: list[Session]
     assert "inline/failure 1 of 3" in attempts[0]["decision"]
 
 
+def test_the_attempts_come_in_pages_when_asked(api: Api, at: Project) -> None:
+    root = factories.submit(at, retry_policy=factories.policy(max_retries=4))
+    for _ in range(4):
+        factories.settle(factories.tip(root))
+        retries_dispatch()
+    path = f"sessions/{root.pk}/attempts/"
+    whole = api.read(path)
+    assert [each["attempt"] for each in whole] == [0, 1, 2, 3, 4]
+    pages = api.pages(f"{path}?page_size=2")
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [attempt for page in pages for attempt in page] == whole
+    for query in ("page_size=0", "page_size=501", "pagesize=2", "page_size="):
+        assert api.get(f"{path}?{query}").status_code == 400, query
+    assert api.get(f"{path}?cursor=x").status_code == 404
+    assert api.get(f"{path}?page_size=2", headers={}).status_code == 401
+
+
+def test_lists_count_the_chain_and_lead_to_it(api: Api, chain: list[Session]) -> None:
+    root, child = (str(each.pk) for each in chain)
+    rows = {each["id"]: each for each in api.read("sessions/")["results"]}
+    assert [rows[each]["chain_count"] for each in (root, child)] == [2, 2]
+    assert "retry_chain" not in rows[root]
+    assert [each["id"] for each in api.read(rows[child]["chain_url"])] == [root, child]
+    expanded = api.read("sessions/?expand=chain&page_size=1")
+    (row,) = expanded["results"]
+    assert row["retry_chain"] == [root, child]
+    (row,) = api.read(expanded["next"])["results"]
+    assert row["retry_chain"] == [root, child]
+    whole = api.read(f"sessions/{root}/")
+    assert (whole["chain_count"], whole["chain_url"]) == (2, rows[root]["chain_url"])
+    assert list(api.get("sessions/?expand=chains").json()["errors"]) == ["expand"]
+
+
 def test_a_session_shows_its_place_in_the_chain(api: Api, chain: list[Session]) -> None:
     root, child = (api.read(f"sessions/{each.pk}/") for each in chain)
     assert root["retry_chain"] == child["retry_chain"] == [root["id"], child["id"]]
@@ -216,6 +272,7 @@ def test_a_session_shows_its_place_in_the_chain(api: Api, chain: list[Session]) 
     assert root["retry_state"]["next_session_id"] == child["id"]
     assert child["retry_state"]["budgets"] == [{"name": "inline/failure", "used": 1, "limit": 3}]
     assert child["retry_state"]["max_attempts"] == 4
+    assert child["retry_state"]["summary"] == "attempt 2; 1 of 3 retries for failures used"
 
 
 def test_the_decision_explains_itself(api: Api, chain: list[Session]) -> None:
@@ -225,7 +282,7 @@ def test_the_decision_explains_itself(api: Api, chain: list[Session]) -> None:
     assert decision["next_session_id"] == str(child.pk)
     assert decision["termination"] == {"exit_code": 3, "node": "n1"}
     assert [step["step"] for step in decision["trace"]][-1] == "decision"
-    assert any("inline/failure" in sentence for sentence in decision["explanation"])
+    assert any("retries for failures" in sentence for sentence in decision["explanation"])
     assert api.get(f"sessions/{child.pk}/retry-decision/").status_code == 404
 
 
@@ -267,7 +324,8 @@ def statements(call: Callable[[], Any]) -> int:
     return len(captured)
 
 
-PATHS = ("sessions/?page_size=500", "sessions/{id}/", "sessions/{id}/attempts/",
+PATHS = ("sessions/?page_size=500", "sessions/?expand=chain&page_size=500",
+         "sessions/{id}/attempts/?page_size=500", "sessions/{id}/", "sessions/{id}/attempts/",
          "sessions/{id}/events/", "sessions/{id}/retry-decision/")  # fmt: skip
 
 
@@ -311,7 +369,7 @@ def test_a_retry_by_hand_says_where_it_is_and_who_asked(api: Api) -> None:
     assert (response.status_code, child["retry_count"]) == (201, 1)
     assert response["Location"].endswith(f"/api/v2/sessions/{child['id']}/")
     told = api.read(f"sessions/{session.pk}/retry-decision/")["explanation"]
-    assert told[-1] == "It was retried at once by hand, by ann."
+    assert told[-1] == "It was retried at once by hand, by ann, on no budget."
 
 
 def test_a_chain_that_ended_cannot_be_cancelled(api: Api, at: Project) -> None:

@@ -58,6 +58,7 @@ def test_a_token_is_shown_once_and_works(api: Api, mia: User) -> None:
     response = api.post(PATH, {"name": "ci"})
     made = response.json()
     secret = made.pop("token")
+    assert made.pop("warnings") == []
     assert secret.startswith(made["prefix"])
     assert Api(secret).read("whoami/")["username"] == "mia"
     read = api.read(response["Location"])
@@ -69,6 +70,12 @@ def test_a_token_is_shown_once_and_works(api: Api, mia: User) -> None:
     entry = audited_acts().get()
     assert (entry.actor, entry.action, entry.object_id) == ("mia", "token.create", made["prefix"])
     assert entry.data["after"]["made_with"] == str(api.token)[:12] == made["made_with"]
+
+
+def test_whoever_makes_a_token_where_runs_are_not_isolated_is_told(api: Api, settings: Any) -> None:
+    settings.REPRISE_RUNS_AS = "ada"
+    (warning,) = make(api)["warnings"]
+    assert warning.startswith("Sessions run here as ada, this server's own user: ")
 
 
 def test_a_revoked_token_is_worth_nothing_at_once(api: Api) -> None:

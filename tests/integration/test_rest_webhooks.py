@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
+from sessions_app.services.stored_secrets import secret_read
 from sessions_app.tasks import deliver_webhooks
 from sessions_app.webhook_guard import Guard
 from tests import factories
@@ -50,7 +51,7 @@ def test_one_from_its_making_to_its_end(at: Project, api: Api) -> None:
     assert api.post(f"{path}pause/", {"reason": "again"}).json() == paused
     assert api.post(f"{path}resume/").json() == changed
     renewed = api.post(f"{path}secret/", {"overlap": 60}).json()
-    assert secret != renewed["secret"] == WebhookEndpoint.objects.get().secret
+    assert secret != renewed["secret"] == secret_read(WebhookEndpoint.objects.get().secret)
     assert renewed["previous_secret_until"] is not None
     assert api.post(f"{path}secret/", {"overlap": 0}).json()["previous_secret_until"] is None
     ping = api.post(f"{path}ping/")

@@ -27,7 +27,7 @@ from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.manual_retry import session_retry
 from tests.agent import Api
-from tests.factories import PASSWORD, policy, project, settle, start, submit, tip, token, user
+from tests.factories import policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all
 from tests.racing import locked
 
@@ -164,9 +164,8 @@ def work_id(number: int) -> str:
 def test_the_page_of_what_is_archived(work: Project) -> None:
     root = retried(work)
     prune()
-    user("ada", project=work)
     browser = Client()
-    assert browser.login(username="ada", password=PASSWORD)
+    browser.force_login(user("ada", project=work))
     page = browser.get(f"/sessions/{root.pk}/")
     assert page.status_code == 200
     shown = page.content.decode()

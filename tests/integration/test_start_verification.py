@@ -178,6 +178,23 @@ class TestWhen:
         played.fail(session.pk)
         assert reread(session).retry_cause == "start_failure"
 
+    def test_what_cannot_be_mounted_is_not_what_is_pulled(self, at: Project, played: Agent) -> None:
+        session = shown(played, at, pulling())
+        said = 'FailedMount: MountVolume.SetUp failed for volume "v" : secret "s" not found'
+        assert played.report(session.pk, "PULLING", message=said, pod=pulling()) == "applied"
+        later(1900)
+        due_now()
+        assert verified() == 1
+        fresh = reread(session)
+        assert fresh.status_message.startswith(f"its volumes cannot be mounted ({said})")
+        assert "image" not in fresh.status_message
+        assert fresh.start_failure is not None
+        assert fresh.start_failure["pod_message"] == said
+        played.report(session.pk, "ERROR")
+        assert reread(session).retry_cause == "start_failure"
+        trace = RetryDecision.objects.get(session_id=session.pk).trace
+        assert trace[0]["said"] == said
+
     def test_what_may_pass_needs_two_checks(self, at: Project, played: Agent) -> None:
         session = shown(played, at, waiting("ErrImagePull"), "PULLING")
         later(30)

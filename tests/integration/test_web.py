@@ -132,8 +132,8 @@ class TestHome:
         assert session_path(root) not in html
         assert html.index(session_path(waiting)) < html.index(session_path(child))
         text = prose(html)
-        assert "attempt 2 of 3" in text
-        assert "attempt 1 of 4" in text
+        assert "attempt 2; 1 of 2 retries for failures used" in text
+        assert "attempt 1; 0 of 3 retries for failures used" in text
         assert "kernel nonzero exit exit code 137" in text
         assert re.search(r"Retry in (59 min \d+ s|1 h)", text)
 
@@ -223,12 +223,12 @@ class TestSession:
         root, middle, tip = failed_chain(project, owner, 3)
         html = page(client, session_path(middle))
         text = prose(html)
-        assert "attempt 2 of 4" in text
+        assert "attempt 2; 1 of 3 retries for failures used" in text
         assert "Retried as attempt 3" in text
         for label, session in (("Previous", root), ("Next", tip)):
             assert f'<a href="{session_path(session)}">{label} attempt</a>' in html
         assert "The container exited with code 1, so the cause is kernel_nonzero_exit." in text
-        assert "1 of 3 retries of budget inline/failure were used; this one pays from it." in text
+        assert "1 of 3 retries for failures were used; this one pays from it." in text
         assert re.search(r"Attempt 1: waited [\d.]+ s, ERROR \(kernel nonzero exit\)", text)
         assert '<progress id="budget-1" value="1" max="3">' in html
 

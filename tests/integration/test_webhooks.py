@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -26,10 +26,12 @@ from sessions_app.models import (
 from sessions_app.models.webhooks import DeliveryState
 from sessions_app.services import webhook_outbox as outbox
 from sessions_app.services import webhooks
+from sessions_app.services.webhook_outbox import Outcome
 from sessions_app.services.webhook_reader import log_read, log_read_behind
 from sessions_app.tasks import deliver_webhooks, sweep_webhooks
 from sessions_app.webhook_guard import Guard
 from sessions_app.webhook_rules import Answer, Result, Verdict
+from sessions_app.webhook_run import _record
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
@@ -82,7 +84,7 @@ def test_a_receiver_gets_each_event_signed_and_in_order(at: Project, receiver: R
     assert deliver_webhooks() == len(expected) == len(receiver.got)
     by_session = defaultdict(list)
     for got in receiver.got:
-        event = got.verified(made.secret)
+        event = got.verified(made.new_secret)
         by_session[event["session_id"]].append(event["seq"])
         with pytest.raises(WebhookVerificationError):
             got.verified(webhooks.secret_make())
@@ -307,27 +309,27 @@ def test_the_guard_is_asked_at_each_delivery(
     due_now()
     deliver_webhooks()
     (got,) = receiver.got
-    assert got.verified(hook.secret)
+    assert got.verified(hook.new_secret)
     assert got.headers["host"] == f"localhost:{receiver.port}"
 
 
 def test_two_secrets_sign_while_one_follows_the_other(at: Project, receiver: Receiver) -> None:
     hook = webhook(at, receiver, "session.submitted")
-    old = hook.secret
+    old = hook.new_secret
     webhooks.webhook_new_secret(hook, overlap=timedelta(hours=1), by="root")
     sessions(at)
     deliver_webhooks()
-    for secret in (old, hook.secret):
+    for secret in (old, hook.new_secret):
         assert receiver.got[0].verified(secret)
     WebhookEndpoint.objects.update(previous_secret_until=database_now())
     sessions(at)
     deliver_webhooks()
-    assert receiver.got[1].verified(hook.secret)
+    assert receiver.got[1].verified(hook.new_secret)
     with pytest.raises(WebhookVerificationError):
         receiver.got[1].verified(old)
     for entry in audited_acts().filter(object_type="webhook"):
         assert old not in str(entry.data)
-        assert hook.secret not in str(entry.data)
+        assert hook.new_secret not in str(entry.data)
 
 
 def test_a_ping_reaches_one_that_is_paused_and_is_sent_once(
@@ -338,7 +340,7 @@ def test_a_ping_reaches_one_that_is_paused_and_is_sent_once(
     webhooks.webhook_ping(hook)
     sweep_webhooks()
     (got,) = receiver.got
-    assert got.verified(hook.secret)["type"] == "webhook.ping"
+    assert got.verified(hook.new_secret)["type"] == "webhook.ping"
     receiver.answer = lambda _: Says(500)
     webhooks.webhook_ping(hook)
     sweep_webhooks()
@@ -397,6 +399,108 @@ def test_a_slow_receiver_does_not_hold_up_others(at: Project, receiver: Receiver
         assert slow.most == len(slow.got) == outbox.PER_HOST
         answered.set()
         done.join()
+
+
+def poisoned(at: Project, hanging: Receiver, receiver: Receiver) -> None:
+    """As many webhooks as a project may have, each of which does harm in a way of its own."""
+    never = f"http://127.0.0.%d:{hanging.port}/"
+    hostile = f"{receiver.url}/hostile"
+    hooks = [webhook(at, receiver, "session.submitted") for _ in range(webhooks.MOST_OF_PROJECT)]
+    for number, hook in enumerate(hooks):
+        rows = WebhookEndpoint.objects.filter(pk=hook.pk)
+        kind = number % 5
+        if kind == 0:  # as one that was stored when such a URL was taken
+            rows.update(url="https://1.2.3.999/", host=f"{number}")
+        elif kind == 1:
+            rows.update(url=hostile, host=f"{number}")
+        elif kind == 2:
+            rows.update(secret="whsec_a", host=f"{number}")
+        else:
+            rows.update(url=never % (number + 1), host=f"{number}")
+
+
+def test_one_tenants_poison_delays_no_other_tenant(
+    at: Project, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receivers that hang, answer nonsense or cannot be sent to, and a good one elsewhere."""
+    monkeypatch.setattr("sessions_app.webhook_run.TAKING_SECONDS", 1.0)
+    elsewhere = factories.project("good", domain="other")
+    owner = factories.user(superuser=True)
+    overflow = "Mon, 20 Nov 1995 19:12:08 +99999999999999999999"
+    hostile = Says(503, {"retry-after": overflow})
+    receiver.answer = lambda got: hostile if got.path.endswith("hostile") else Says()
+    stopped = threading.Event()
+
+    def send() -> None:
+        while not stopped.wait(0.05):
+            deliver_webhooks()
+        connection.close()
+
+    with receiving("0.0.0.0") as hanging, receiving() as good:
+        answered = threading.Event()
+        hanging.answer = lambda _: Says(wait=lambda: answered.wait(60))
+        poisoned(at, hanging, receiver)
+        webhook(elsewhere, good, "session.submitted")
+        for _ in range(4):
+            factories.submit(at, owner=owner)
+        sender = threading.Thread(target=send)
+        sender.start()
+        lags = []
+        for number in range(10):
+            time.sleep(0.4)
+            began = time.monotonic()
+            factories.submit(elsewhere, owner=owner)
+            while len(good.got) <= number and time.monotonic() < began + 60:
+                time.sleep(0.01)
+            lags.append(time.monotonic() - began)
+        stopped.set()
+        answered.set()
+        sender.join()
+        for thread in threading.enumerate():
+            if thread.name == "webhooks-landing":
+                thread.join()
+        monkeypatch.setattr("sessions_app.webhook_run.TAKING_SECONDS", 60.0)
+        deliver_webhooks()
+    assert max(lags) < 5, lags
+    # Each is paused in time like any that fails.
+    failing = WebhookEndpoint.objects.filter(project=at, failures__gt=0)
+    assert failing.count() == webhooks.MOST_OF_PROJECT * 3 // 5
+    assert not WebhookDelivery.objects.filter(endpoint__project=elsewhere, attempts__gt=1).exists()
+
+
+def test_a_tenant_has_a_bounded_number_of_attempts_on_their_way(
+    at: Project, receiver: Receiver
+) -> None:
+    beside = factories.project("beside", domain="acme")
+    third = factories.project("third", domain="acme")
+    for project in (at, beside, third):
+        for number in range(outbox.PER_PROJECT + 2):
+            hook = webhook(project, receiver, "session.submitted")
+            WebhookEndpoint.objects.filter(pk=hook.pk).update(host=f"{project.pk}-{number}")
+        factories.submit(project)
+    log_read()
+    log_read_behind()
+    first = outbox.deliveries_claim(100)
+    assert len(first) == outbox.PER_DOMAIN
+    counts = Counter(claimed.project for claimed in first)
+    assert max(counts.values()) == outbox.PER_PROJECT
+    assert outbox.deliveries_claim(100) == []
+    delivered = Verdict(Result.DELIVERED)
+    outbox.outcomes_record([Outcome(each, Answer(204), delivered) for each in first[:3]])
+    assert len(outbox.deliveries_claim(100)) == 3
+
+
+def test_an_answer_that_cannot_be_stored_spoils_no_other(at: Project, receiver: Receiver) -> None:
+    webhook(at, receiver, "session.submitted")
+    sessions(at, 2)
+    log_read()
+    log_read_behind()
+    good, bad = outbox.deliveries_claim(2)
+    delivered = Verdict(Result.DELIVERED)
+    _record(
+        [Outcome(bad, Answer(204, excerpt="\0"), delivered), Outcome(good, Answer(204), delivered)]
+    )
+    assert sorted(states()) == [("delivered", 1, 204), ("failed", 1, None)]
 
 
 def test_a_batch_is_a_fixed_number_of_statements(at: Project, receiver: Receiver) -> None:

@@ -2,6 +2,7 @@
 machine, says through the status subresource what becomes of them, and serves their logs."""
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -21,6 +22,9 @@ from tests.kubernetes.apiserver import ADMIN, ApiServer
 
 Object = dict[str, Any]
 PATCH = "application/strategic-merge-patch+json"
+
+
+NO_CONFIG = {"waiting": {"reason": "CreateContainerConfigError", "message": "secret not found"}}
 
 
 def now() -> str:
@@ -158,17 +162,23 @@ class Kubelet:
         if self._instant:
             await self.set_status(pod, "Succeeded", _ended(0, "Completed"))
             return
-        await self.set_status(pod, "Running", {"running": {"startedAt": now()}})
-        code = await self._run(pod, doomed)
+        environ = await self._environ(pod, doomed)
+        if environ is None:
+            await self.set_status(pod, "Failed", NO_CONFIG)
+        else:
+            await self.set_status(pod, "Running", {"running": {"startedAt": now()}})
+            await self._end(pod, await self._run(pod, doomed, environ))
+        if doomed.is_set():
+            body: Object = {"gracePeriodSeconds": 0}
+            body["preconditions"] = {"uid": pod["metadata"]["uid"]}
+            await self._call("DELETE", path, body)
+
+    async def _end(self, pod: Object, code: int | None) -> None:
         phase, reason = ("Succeeded", "Completed") if code == 0 else ("Failed", "Error")
         more: Object = {}
         if code is None:
             code, phase, more = 137, "Failed", {"reason": "DeadlineExceeded"}
         await self.set_status(pod, phase, _ended(code, reason), **more)
-        if doomed.is_set():
-            body: Object = {"gracePeriodSeconds": 0}
-            body["preconditions"] = {"uid": pod["metadata"]["uid"]}
-            await self._call("DELETE", path, body)
 
     async def _find_dead(self, pod: Object) -> None:
         await self.set_status(pod, "Failed", _ended(137, "ContainerStatusUnknown"))
@@ -192,10 +202,9 @@ class Kubelet:
         said = {"phase": phase, "containerStatuses": statuses, **more}
         await self._call("PATCH", f"{_path(pod)}/status", {"status": said})
 
-    async def _run(self, pod: Object, doomed: asyncio.Event) -> int | None:
+    async def _run(self, pod: Object, doomed: asyncio.Event, environ: dict[str, str]) -> int | None:
         """The exit code of the main container's command, None if its time was over."""
         container = pod["spec"]["containers"][0]
-        environ = {each["name"]: each.get("value", "") for each in container.get("env") or ()}
         command = [word.replace("$$", "$") for word in container.get("command") or ["true"]]
         with self._log_of(pod).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
@@ -218,6 +227,25 @@ class Kubelet:
         if late:
             return None
         return code if code >= 0 else 128 - code
+
+    async def _environ(self, pod: Object, doomed: asyncio.Event) -> dict[str, str] | None:
+        """The variables of the main container; while a Secret is missing they are waited for, and
+        there are none if the pod goes meanwhile."""
+        secrets = f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets"
+        environ: dict[str, str] = {}
+        for each in pod["spec"]["containers"][0].get("env") or ():
+            environ[each["name"]] = each.get("value", "")
+            key = each.get("valueFrom", {}).get("secretKeyRef")
+            while key and not environ[each["name"]]:
+                said = await self._call("GET", f"{secrets}/{key['name']}")
+                if "data" in said:
+                    environ[each["name"]] = base64.b64decode(said["data"][key["key"]]).decode()
+                    break
+                await self.set_status(pod, "Pending", NO_CONFIG)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(doomed.wait(), 0.2)
+                    return None
+        return environ
 
     async def _grace(self, pod: Object) -> float:
         with suppress(aiohttp.ClientError):

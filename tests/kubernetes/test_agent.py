@@ -1,6 +1,7 @@
 """Agents come and go, and fail, while pods go on."""
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,41 @@ def test_killed_around_a_creation(
         assert session.termination["reason"] == "PodVanished"
 
 
+def test_killed_after_an_end_was_written_down(server: FakeServer, agent: PodAgent) -> None:
+    """The next agent finds the pod, and sees its end once more while nothing can be reported."""
+    session = submit(server, "sleep 2; echo done; exit 3")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    server.refusal = lambda verb, _body: 503 if verb == "reports" else None
+    until(lambda: '"ERROR"' in (agent.state / "reports" / "journal").read_text())
+    agent.kill()
+    told = agent.log.stat().st_size
+    agent.start("--relist-seconds", "1")
+    until(lambda: "sending reports" in agent.log.read_text()[told:])
+    time.sleep(3.0)
+    assert agent.process.poll() is None
+    server.refusal = lambda _verb, _body: None
+    server.wait_settled(session)
+    assert session.final["status"] == "ERROR"
+    assert session.log == b"done\n"
+    until(lambda: not agent.pods_of(session))
+    assert "Traceback" not in agent.log.read_text()
+
+
+def test_many_pods_need_few_descriptors(server: FakeServer, pods: PodAgent, tmp_path: Path) -> None:
+    """Of 160 that the agent may have it would need more than one for each pod."""
+    pods.wrapper = ["prlimit", "--nofile=120:160"]
+    pods.start("--max-sessions", "90")
+    go = tmp_path / "go"
+    script = f"while [ ! -e {go} ]; do sleep 1; done; echo done"
+    sessions = [submit(server, script) for _ in range(90)]
+    server.wait_for(lambda: all("RUNNING" in each.statuses for each in sessions), 120)
+    go.touch()
+    server.wait_for(lambda: all(each.settled for each in sessions), 120)
+    assert {each.final["status"] for each in sessions} == {"TERMINATED"}
+    assert {each.log for each in sessions} == {b"done\n"}
+    assert "Too many open files" not in pods.log.read_text()
+
+
 def test_pods_that_the_server_let_go_of_are_deleted(server: FakeServer, agent: PodAgent) -> None:
     session = submit(server, "sleep 600")
     server.wait_for(lambda: "RUNNING" in session.statuses)
@@ -117,17 +153,36 @@ def test_without_rights_nothing_is_taken(
     assert second.final["status"] == "TERMINATED"
 
 
-def test_a_missing_namespace_is_the_executors_trouble(
+def test_a_missing_namespace_is_its_projects_trouble(
     server: FakeServer, agent: PodAgent, api: ApiServer
 ) -> None:
-    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/elsewhere"})
+    project = {"REPRISE_PROJECT": "default/elsewhere"}
+    session = submit(server, "true", environ=project)
     server.wait_for(lambda: session.returned is not None)
     assert "reprise-default--elsewhere" in (session.returned or "")
-    until(lambda: "reprise-default--elsewhere" in _last_lease(server)["trouble"])
+    told = "reprise-default--elsewhere"
+    until(lambda: told in _last_lease(server)["project_troubles"].get("default/elsewhere", ""))
+    others, waiting = submit(server, "true"), submit(server, "true", environ=project)
+    server.wait_settled(others)
+    assert (_last_lease(server)["trouble"], waiting.leases) == ("", 0)
 
     api.namespace("reprise-default--elsewhere")
-    until(lambda: _last_lease(server)["trouble"] == "")
+    server.wait_settled(waiting)
+    until(lambda: _last_lease(server)["project_troubles"] == {})
+    assert waiting.final["status"] == "TERMINATED"
     assert not agent.pods_of(session)
+
+
+def test_trouble_goes_with_the_last_session_that_has_it(
+    server: FakeServer, agent: PodAgent
+) -> None:
+    """The server says so. Nothing else would end it: the namespace never comes."""
+    session = submit(server, "true", environ={"REPRISE_PROJECT": "default/never"})
+    server.wait_for(lambda: session.returned is not None)
+    until(lambda: "default/never" in _last_lease(server)["project_troubles"])
+    server.forget_troubles = ["default/never", "default/other"]
+    until(lambda: _last_lease(server)["project_troubles"] == {})
+    assert _last_lease(server)["trouble"] == ""
 
 
 def test_namespaces_can_be_made(server: FakeServer, pods: PodAgent, api: ApiServer) -> None:

@@ -130,14 +130,87 @@ def test_connections_are_half_open(trial: Trial, proxy: Proxy) -> None:
     assert lost.met
 
 
-def test_a_creation_that_fails_three_times(trial: Trial, proxy: Proxy) -> None:
+def test_a_cluster_that_has_no_time_three_times(trial: Trial, proxy: Proxy) -> None:
     trial.pods.start()
-    refused = proxy.spoil(Fault("POST", PODS, answer=status(500, "InternalError", "no leader")))
+    refused = proxy.spoil(Fault("POST", PODS, answer=status(429, "TooManyRequests", "not now")))
     session = trial.submit("true", "agent_transient")
     trial.judge()
     assert len(refused.met) == 3
-    assert "no leader" in session.final["message"]
+    assert "not now" in session.final["message"]
     assert session.returned is None
+
+
+def test_a_short_outage_ends_no_session(trial: Trial, api: ApiServer) -> None:
+    trial.pods.start()
+    trial.running(trial.submit("sleep 2", 0))
+    api.stop_server()
+    fresh = [trial.submit(f"exit {number % 2}", number % 2) for number in range(12)]
+    trial.server.wait_for(lambda: all("PREPARING" in each.statuses for each in fresh))
+    until(lambda: trial.trouble() != "")
+    late = trial.submit("true", 0)
+    time.sleep(6.0)
+    assert late.leases == 0
+    assert [each.settled for each in fresh] == [None] * len(fresh)
+    said = {each.reports[-1]["message"] for each in fresh}
+    assert any("could not be made yet" in each for each in said)
+    api.start()
+    # One that knows no rights yet sends some of them back, which counts for nobody.
+    trial.judge()
+    until(lambda: trial.trouble() == "")
+
+
+def test_a_silent_api_server_ends_no_session(trial: Trial, proxy: Proxy) -> None:
+    """Also one for whose pod it was asked before; that one goes back once it is known that there
+    is none, and comes again."""
+    trial.pods.start(*IMPATIENT)
+    trial.running(trial.submit("sleep 2", 0))
+    hung = proxy.spoil(Fault(unheard=True))
+    held = trial.submit("true", 0)
+    until(lambda: len(hung.met) > 0 and "PREPARING" in held.statuses)
+    time.sleep(11.0)
+    assert (held.settled, held.returned) == (None, None)
+    proxy.mend()
+    trial.judge()
+    assert held.final["status"] == "TERMINATED"
+
+
+def test_what_is_cancelled_before_it_is_made_ends(trial: Trial, proxy: Proxy) -> None:
+    trial.pods.start(*IMPATIENT)
+    proxy.spoil(Fault("POST", PODS, answer=status(500, "InternalError", "no leader")))
+    session = trial.submit("true", "unknown")
+    trial.server.wait_for(lambda: session.accepted)
+    until(lambda: "no leader" in trial.trouble())
+    trial.server.stop_session(session, "cancelled", 1)
+    trial.server.wait_settled(session)
+    assert session.termination["reason"] == ""
+    assert session.final["message"] == "ended before it was started"
+    proxy.mend()
+    until(lambda: trial.trouble() == "")
+    assert not trial.pods.pods_of(session)
+
+
+def test_a_quota_of_one_namespace_stops_nobody_else(trial: Trial, api: ApiServer) -> None:
+    project, name = "default/full", "reprise-default--full"
+    api.namespace(name)
+    quotas = f"/api/v1/namespaces/{name}/resourcequotas"
+    body = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
+    api.ensure(quotas, body)
+    counted = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
+    # As the controller would, which is not here.
+    kind = "application/merge-patch+json"
+    api.call("PATCH", f"{quotas}/few/status", counted, kind=kind)
+    trial.pods.start()
+    full = trial.submit("true", 0, environ={"REPRISE_PROJECT": project})
+    trial.server.wait_for(lambda: full.returned is not None)
+    assert "exceeded quota" in (full.returned or "")
+    until(lambda: "exceeded quota" in trial.project_troubles().get(project, ""))
+    other = trial.submit("exit 3", 3)
+    trial.server.wait_settled(other)
+    assert trial.trouble() == ""
+    api.call("DELETE", f"{quotas}/few")
+    trial.judge()
+    until(lambda: trial.project_troubles() == {})
+    assert full.leases == 2
 
 
 def test_storms(trial: Trial, proxy: Proxy) -> None:
@@ -172,7 +245,8 @@ def test_patience_is_had_by_all_calls(trial: Trial, proxy: Proxy) -> None:
 
 
 def test_answers_are_garbled(trial: Trial, proxy: Proxy) -> None:
-    trial.pods.start()
+    # What may be made still is waited for twice as long as an answer.
+    trial.pods.start("--answer-seconds", "3")
     sessions = trial.some()
     trial.running(*sessions[1:3])
     for answer in (b"", b"[]", b"{}", b"null", b'{"kind": "Pod", ', b"<html>busy</html>", b"\xff"):
@@ -274,6 +348,9 @@ def test_a_namespace_goes(trial: Trial, api: ApiServer) -> None:
     refused = trial.submit("true", 0, environ={"REPRISE_PROJECT": project})
     trial.server.wait_for(lambda: refused.returned is not None)
     assert "being terminated" in (refused.returned or "")
+    until(lambda: project in trial.project_troubles())
+    other = trial.submit("true", 0)
+    trial.server.wait_settled(other)
     (pod,) = trial.pods.pods_of(running)
     api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 1})
     trial.server.wait_settled(running)
@@ -281,5 +358,5 @@ def test_a_namespace_goes(trial: Trial, api: ApiServer) -> None:
     finished = {"metadata": {"name": name}, "spec": {"finalizers": []}}
     api.call("PUT", f"/api/v1/namespaces/{name}/finalize", finished)
     api.namespace(name)
-    until(lambda: trial.trouble() == "")
     trial.judge()
+    until(lambda: (trial.trouble(), trial.project_troubles()) == ("", {}))

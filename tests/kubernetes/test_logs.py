@@ -48,6 +48,24 @@ def test_a_log_whose_connections_are_cut_is_whole(
     assert half.log == lines(1, 60000) + b"end"
 
 
+def test_a_long_output_keeps_its_end(server: FakeServer, agent: PodAgent, gate: Path) -> None:
+    """Whoever copies it, and though the server has taken all it takes of the beginning."""
+    server.log_cap, server.log_tail = 50_000, 20_000
+    session = submit(server, MANY.format(gate))
+    beginning = lines(1, 30000)[:50_000]
+    server.wait_for(lambda: session.log == beginning)
+    agent.kill()
+    gate.touch()
+    agent.start()
+    server.wait_settled(session)
+    whole = lines(1, 60000) + b"end"
+    told, _, end = session.log.removeprefix(beginning + b"\n==== ").partition(b" ====\n")
+    assert whole.endswith(b"\n" + end)
+    assert 19_000 < len(end) < 20_000
+    missing = len(whole) - len(beginning) - len(end)
+    assert told == b"%d bytes of the output are missing here" % missing
+
+
 def test_a_rotated_log_is_read_on_by_the_next_agent(
     server: FakeServer, agent: PodAgent, kubelet: Kubelet, half: FakeSession, gate: Path
 ) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import urllib.error
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -80,6 +81,57 @@ def _namespace(said: Object) -> str:
     return str(said["metadata"]["namespace"])
 
 
+def test_a_namespace_is_made_whole_at_once(api: ApiServer, admin: Any) -> None:
+    """The cluster makes the account `default` at any moment after the namespace."""
+    names = [f"reprise-fresh--{number}" for number in range(4)]
+    over = Event()
+
+    def controller() -> None:
+        left = set(names)
+        while left and not over.wait(0.01):
+            there = {each["metadata"]["name"] for each in _namespaces(api)}
+            for name in left & there:
+                path = f"/api/v1/namespaces/{name}/serviceaccounts"
+                api.ensure(path, {"metadata": {"name": "default"}})
+            left -= there
+
+    thread = Thread(target=controller)
+    thread.start()
+    try:
+        for name in names:
+            body = json.dumps({"apiVersion": "v1", "kind": "List", "items": _in(name)})
+            done = admin("apply", "-f", "-", stdin=body)
+            assert done.returncode == 0, done.stderr
+    finally:
+        over.set()
+        thread.join()
+
+
+def _namespaces(api: ApiServer) -> list[Object]:
+    items: list[Object] = api.call("GET", "/api/v1/namespaces")["items"]
+    return items
+
+
+def _in(name: str) -> list[Object]:
+    """The manifests of a project for another namespace."""
+    text = json.dumps(rendered("project")).replace("reprise-default--default", name)
+    found: list[Object] = json.loads(text)
+    return found
+
+
+@pytest.mark.parametrize("path", kustomizations())
+def test_what_the_cluster_makes_is_left_to_it(path: str) -> None:
+    """To make it, too, is a race."""
+    assert "default" not in objects(path, "ServiceAccount")
+
+
+@pytest.mark.parametrize("said", [{}, {"automountServiceAccountToken": None}])
+def test_a_session_has_no_token_of_the_cluster(said: Object) -> None:
+    assert _session("x", said)["spec"]["automountServiceAccountToken"] is False
+    asked = _session("x", {"automountServiceAccountToken": True})
+    assert asked["spec"]["automountServiceAccountToken"] is True
+
+
 @pytest.mark.slow
 def test_the_executor_uses_each_of_its_rights(
     server: FakeServer, pods: PodAgent, api: ApiServer
@@ -93,6 +145,7 @@ def test_the_executor_uses_each_of_its_rights(
     pods.options = ["--watch-seconds", "1"]
     strange = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "taken"})
     ranks = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "shared"}, cluster_size=2)
+    secret = submit(server, "true", secrets={"KEY": "value"})
     # An earlier try whose answer was lost has made it.
     token = 2  # the second lease there is
     labels = {pod_names.SESSION: ranks.id, pod_names.TOKEN: str(token)}
@@ -100,7 +153,7 @@ def test_the_executor_uses_each_of_its_rights(
     service = {"metadata": made, "spec": {"clusterIP": "None"}}
     api.ensure(f"/api/v1/namespaces/{NAMESPACE}/services", service)
     pods.start()
-    server.wait_settled(strange, ranks)
+    server.wait_settled(strange, ranks, secret)
     assert ranks.final["status"] == "TERMINATED"
     assert "there is another pod" in strange.final["message"]
     given = {(resource, verb) for _, resource, verb in granted(EXECUTOR_RBAC)}

@@ -83,6 +83,11 @@ class Trial:
         leases = (body for verb, body in reversed(self.server.calls) if verb == "lease")
         return str(next(leases, {}).get("trouble", ""))
 
+    def project_troubles(self) -> Object:
+        """What the agent said last of single projects."""
+        leases = (body for verb, body in reversed(self.server.calls) if verb == "lease")
+        return dict(next(leases, {}).get("project_troubles", {}))
+
     def judge(self, *, starts_may_fail: Iterable[FakeSession] = ()) -> None:
         """Waits for all ends; what came back is given away again."""
         self.server.wait_for(self._all_settled)

@@ -6,7 +6,15 @@ from zipfile import ZipFile
 
 import pytest
 
-from reprise.standalone.backup_file import DUMP, MANIFEST, SECRETS, Manifest, reading, writing
+from reprise.standalone.backup_file import (
+    DUMP,
+    KEYS,
+    MANIFEST,
+    SECRETS,
+    Manifest,
+    reading,
+    writing,
+)
 from reprise.standalone.errors import StandaloneError
 
 SAID = Manifest("2026-01-02T03:04:05+00:00", 18, frozenset({("sessions_app", "0001_initial")}))
@@ -35,6 +43,18 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert _read(path) == (SAID, [(name, f"secret of {name}") for name in SECRETS], CONTENT)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_keys_are_part_of_it_where_there_are_some(tmp_path: Path) -> None:
+    """A backup of the version before has none, and can be restored."""
+    path = tmp_path / "backup"
+    with writing(path) as archive:
+        for name in (MANIFEST, *SECRETS, KEYS, DUMP):
+            archive.writestr(name, SAID.to_json() if name == MANIFEST else f"content of {name}")
+    with reading(path) as backup:
+        assert dict(backup.secrets())[KEYS] == f"content of {KEYS}"
+    with reading(_write(path)) as backup:
+        assert KEYS not in dict(backup.secrets())
 
 
 def test_every_shorter_file_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import os
 import re
-import shutil
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -266,8 +266,9 @@ def test_whoever_is_in_a_rule_is_there() -> None:
 def proxy(tmp_path: Path) -> Iterator[str]:
     """The proxy as the manifests start it, before something that answers with the scheme that it
     was told; its address."""
-    if shutil.which("caddy") is None:
-        unavailable("no caddy here: apt-get install caddy")
+    caddy = Path(sys.executable).with_name("caddy")
+    if not caddy.exists():
+        unavailable("no caddy for this machine in the development tools")
     echo = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     Thread(target=echo.serve_forever, daemon=True).start()
     ports = [str(each) for each in free_ports(3)]
@@ -279,7 +280,8 @@ def proxy(tmp_path: Path) -> Iterator[str]:
     given |= {"XDG_CONFIG_HOME": str(tmp_path)}
     given |= dict(zip(("HTTP_PORT", "HTTPS_PORT", "HEALTH_PORT"), ports, strict=True))
     words = [word.replace("/etc/caddy", str(tmp_path)) for word in container["command"]]
-    program = Program(words, **{key: str(value) for key, value in given.items()})
+    assert words.pop(0) == "caddy"
+    program = Program([str(caddy), *words], **{key: str(value) for key, value in given.items()})
     url = f"http://127.0.0.1:{ports[0]}/healthz"
     until(lambda: _answer(url) is not None or not program.alive)
     yield url

@@ -37,6 +37,20 @@ def test_each_operation_has_a_name_a_tag_and_a_description(document: dict[str, A
     assert not [name for name, count in names.items() if count > 1]
 
 
+def test_bodies_are_of_types_that_generators_send(document: dict[str, Any]) -> None:
+    """One that openapi-python-client does not know makes it leave out the operation's body."""
+    bodies = {
+        where: set(operation["requestBody"]["content"])
+        for where, operation in operations(document)
+        if "requestBody" in operation
+    }
+    assert bodies
+    assert not {where: types for where, types in bodies.items() if types != {"application/json"}}
+    yaml_too = "may also be YAML"
+    told = [where for where, each in operations(document) if yaml_too in each["description"]]
+    assert "PUT /api/v2/retry-policies/{name}/" in told
+
+
 def test_what_answers_with_a_body_does_not_say_204(document: dict[str, Any]) -> None:
     for where, operation in operations(document):
         assert not operation["responses"].get("204", {}).get("content"), where

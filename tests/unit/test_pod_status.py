@@ -51,6 +51,35 @@ def brief(state: StartState) -> tuple[Progress, RetryCause | None]:
     return state.progress, state.cause
 
 
+@pytest.mark.parametrize("rank", ["", "rank 2: "])
+def test_a_volume_that_cannot_be_mounted_is_no_image_that_is_pulled(rank: str) -> None:
+    # Clusters before 1.29 do not say that the sandbox is missing still.
+    made = recorded("volume-mount-stuck")
+    made["status"]["conditions"] = []
+    assert assess(made).cause is RetryCause.IMAGE_PULL_FAILURE
+    heard = f'{rank}FailedMount: MountVolume.SetUp failed for volume "v" : secret "s" not found'
+    state = assess(made, heard)
+    assert brief(state) == (Progress.INITIALIZING, RetryCause.START_FAILURE)
+    assert state.message == "its volumes cannot be mounted"
+    facts = evidence(made, RetryCause.START_FAILURE, heard)
+    assert (facts.pod_message, classify(facts)) == (heard, RetryCause.START_FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "said"),
+    [
+        ("SignatureValidationFailed", "image_pull_failure", "the signature of its image busybox:1"),
+        ("RROUnsupported", "start_failure", "its node cannot make its mounts read-only"),
+        ("PostStartHookError", "start_failure", "it could not be started"),
+    ],
+)
+def test_what_never_passes_fails_at_once(reason: str, cause: str, said: str) -> None:
+    state = assess(waiting(reason))
+    assert brief(state) == (Progress.FAILED, RetryCause(cause))
+    assert said in state.message
+    assert classify(evidence(waiting(reason), RetryCause(cause))) == cause
+
+
 @pytest.mark.parametrize("name", STATES)
 def test_recorded_pods(name: str) -> None:
     state = assess(recorded(name))
@@ -193,6 +222,9 @@ def test_a_rank_is_named() -> None:
     made = waiting("ImagePullBackOff")
     made["metadata"]["labels"]["reprise.dev/rank"] = "2"
     assert assess(made).message.startswith("rank 2: container second: ")
+    assert evidence(made, RetryCause.START_FAILURE).rank == 2
+    made["status"] = {"phase": "Running"}
+    assert assess(made).message == ""
 
 
 def test_a_crash_says_how_it_ended() -> None:

@@ -16,16 +16,55 @@ def _at(path: str, value: Any) -> Any:
     return {step.removesuffix("[]"): [{}, inner] if step.endswith("[]") else inner}
 
 
+SPECIAL = [rule for rule in REFUSED if rule.startswith("metadata.") or rule.endswith("=")]
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("rule", REFUSED)
+@pytest.mark.parametrize("rule", [rule for rule in REFUSED if rule not in SPECIAL])
 def test_each_refused_field_is_named(rule: str, wrapped: bool) -> None:
     path, _, only = rule.partition("=")
-    spec = _at(path, only or True)
+    spec = _at(path, only.replace("*", "x") or True)
     place = ("spec." if wrapped else "") + path.replace("[]", "[1]")
     assert problem({"spec": spec} if wrapped else spec, [rule]) == f"{place}: is refused here"
     empty: tuple[Any, ...] = (None, False, [], {}, 0, "")
     for harmless in (f"not {only}", None) if only else empty:
         assert problem(_at(path, harmless), [rule]) is None
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("rule", [rule for rule in SPECIAL if "[" not in rule])
+def test_what_reprise_says_itself_is_refused(rule: str, wrapped: bool) -> None:
+    body: Any = {"spec": {}} if wrapped else {}
+    assert problem({**body, **_at(rule, "x")}) == f"{rule}: is refused here"
+    nothing: tuple[Any, ...] = (None, "", [])
+    for harmless in nothing:
+        assert problem({**body, **_at(rule, harmless)}) is None
+
+
+@pytest.mark.parametrize("rule", [rule for rule in SPECIAL if "[" in rule and "=" not in rule])
+def test_keys_of_annotations_and_labels_are_refused(rule: str) -> None:
+    path, _, key = rule.removesuffix("]").partition("[")
+    key = key.replace("*", "x")
+    # Their value does not matter, not even an empty one.
+    asked = {"metadata": {path.partition(".")[2]: {"mine": "x", key: ""}}, "spec": {}}
+    assert problem(asked) == f"{path}[{key}]: is refused here"
+    rules = refused_paths([rule])
+    assert problem(asked, rules) is None
+
+
+def test_a_toleration_names_what_it_tolerates() -> None:
+    everything = {"tolerations": [{"key": "gpu", "operator": "Exists"}, {"operator": "Exists"}]}
+    assert problem(everything) == "tolerations[1].key: must be given here"
+    everything["tolerations"][1]["key"] = ""
+    assert problem({"spec": everything}) == "spec.tolerations[1].key: must be given here"
+    assert problem(everything, refused_paths(["tolerations[].key="])) is None
+    del everything["tolerations"][1]
+    assert problem(everything) is None
+
+
+@pytest.mark.parametrize("name", ["high", "my-system-class", "System-x"])
+def test_priorities_of_ones_own_are_allowed(name: str) -> None:
+    assert problem({"priorityClassName": name}) is None
 
 
 @pytest.mark.parametrize(
@@ -43,6 +82,14 @@ def test_each_refused_field_is_named(rule: str, wrapped: bool) -> None:
         {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
         {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
         {"nodeName": "n1"},
+        {"priorityClassName": "system-node-critical"},
+        {"containers": [{"livenessProbe": {"httpGet": {"host": "169.254.169.254"}}}]},
+        {"initContainers": [{"startupProbe": {"tcpSocket": {"host": "10.0.0.1", "port": 1}}}]},
+        {"containers": [{"lifecycle": {"preStop": {"httpGet": {"host": "kubernetes"}}}}]},
+        {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}},
+        {"volumes": [{"name": "v", "gitRepo": {"repository": "https://example.org/x"}}]},
+        {"volumes": [{"name": "v", "nfs": {"server": "10.0.0.1", "path": "/"}}]},
+        {"volumes": [{"name": "v", "csi": {"driver": "example.org"}}]},
     ],
 )
 def test_what_reaches_beyond_the_pod_is_refused(spec: Any) -> None:
@@ -55,7 +102,8 @@ def test_what_reaches_beyond_the_pod_is_refused(spec: Any) -> None:
 def test_real_pods_are_well_formed(name: str) -> None:
     pod = recorded(name)
     pod["spec"].pop("nodeName", None)
-    assert problem(pod) is None
+    assert problem(pod) == "metadata.name: is refused here"
+    assert problem(pod["spec"]) is None
 
 
 @pytest.mark.parametrize(
@@ -72,6 +120,7 @@ def test_real_pods_are_well_formed(name: str) -> None:
         ({"containers": [{"resources": []}]}, "containers[0].resources: must be an object"),
         ({"affinity": "x"}, "affinity: must be an object"),
         ({"affinity": {"nodeAffinity": []}}, "affinity.nodeAffinity: must be an object"),
+        ({"tolerations": {}}, "tolerations: must be a list of objects"),
         ({"volumes": "x"}, "volumes: must be a list of objects"),
     ],
 )

@@ -12,6 +12,7 @@ from reprise.production import problems
 ROOT = Path(__file__).parents[2]
 GOOD = {
     "REPRISE_SECRET_KEY": "k" * 40,
+    "REPRISE_ENCRYPTION_KEYS": "e" * 40,
     "DATABASE_URL": "postgres://reprise:secret@postgres/reprise",
     "BROKER_URL": "amqp://reprise:secret@rabbitmq/reprise",
     "REPRISE_ALLOWED_HOSTS": "reprise.example.org",
@@ -27,6 +28,7 @@ def test_a_complete_environment_is_fine() -> None:
     [
         ("REPRISE_SECRET_KEY", "", "REPRISE_SECRET_KEY is not set"),
         ("REPRISE_SECRET_KEY", "short", "REPRISE_SECRET_KEY is too short"),
+        ("REPRISE_ENCRYPTION_KEYS", "", "REPRISE_ENCRYPTION_KEYS is not set"),
         ("DATABASE_URL", "", "DATABASE_URL is not set"),
         ("BROKER_URL", "", "BROKER_URL must be"),
         ("BROKER_URL", "memory://", "BROKER_URL must be"),
@@ -62,4 +64,19 @@ def test_every_process_refuses_in_one_line(command: tuple[str, ...]) -> None:
     assert done.stderr == (
         "Reprise does not start: REPRISE_SECRET_KEY is not set: give every process the same "
         "32 random characters or more (docs/production.md)\n"
+    )
+
+
+def test_keys_that_are_too_short_are_refused_everywhere() -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate"],
+        cwd=ROOT,
+        env={**os.environ, "REPRISE_ENCRYPTION_KEYS": f"{'n' * 40},short"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "REPRISE_ENCRYPTION_KEYS: each key must have 32 random characters or more\n"
     )

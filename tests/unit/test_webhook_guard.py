@@ -2,9 +2,13 @@
 
 from ipaddress import ip_address
 
+import httpcore
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sessions_app.webhook_guard import Guard, Refused
+from sessions_app.webhook_sender import url_host
 
 STRICT = Guard()
 
@@ -113,11 +117,38 @@ def test_a_url_is_taken(url: str, place: str) -> None:
         ("https://example.com\\@evil.example/", "ASCII"),
         ("https://a;b.example/", "does not name a host"),
         (f"https://{'a' * 254}/", "does not name a host"),
+        (f"https://{'a' * 64}.example/", "does not name a host"),
+        ("https://a..example/", "does not name a host"),
+        ("https://1.2.3.999/", "IPv4 address"),
+        ("https://0177.0.0.1/", "IPv4 address"),
+        ("https://1.2.3/", "IPv4 address"),
+        ("https://1.2.3.4.5/", "IPv4 address"),
+        ("https://2130706433/", "IPv4 address"),
+        ("https://127.1/", "IPv4 address"),
+        ("https://0x7f.1/", "IPv4 address"),
+        ("https://0x7f000001/", "IPv4 address"),
+        ("https://example.0x/", "IPv4 address"),
+        ("https://example.1./", "IPv4 address"),
     ],
 )
 def test_a_url_is_refused(url: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
         STRICT.check_url(url)
+
+
+@given(
+    st.lists(st.sampled_from([*"a1x09-_.%[]:@/?#&=+~!$'()*,;", "xn--", "0x"]), max_size=16).map(
+        "".join
+    )
+)
+def test_a_url_that_is_taken_can_be_sent_to(rest: str) -> None:
+    url = f"https://{rest}"
+    try:
+        STRICT.check_url(url)
+    except Refused:
+        return
+    assert url_host(url)
+    assert httpcore.URL(url).origin
 
 
 def test_operators_let_through_what_they_name() -> None:

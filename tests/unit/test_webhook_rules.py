@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sessions_app.webhook_rules import (
     DELAYS,
@@ -75,10 +77,24 @@ def test_a_receiver_may_put_it_off(code: int, asked: float, delay: float) -> Non
         ("soon", None),
         ("\u0661", None),
         ("Thu, 99 Jan 2030 12:01:00 GMT", None),
+        ("Mon, 20 Nov 1995 19:12:08 +99999999999999999999", None),
     ],
 )
 def test_retry_after_is_read_in_both_forms(header: str, seconds: float | None) -> None:
     assert retry_after(header, NOW) == seconds
+
+
+@given(
+    st.text()
+    | st.lists(
+        st.sampled_from(["Mon,", "20", "Nov", "1995", "19:12:08", ":", "-1", "GMT", "(", "\0"])
+        | st.integers().map("{:+}".format),
+        max_size=7,
+    ).map(" ".join)
+)
+def test_whatever_a_receiver_asks_for_raises_nothing(header: str) -> None:
+    seconds = retry_after(header, NOW)
+    assert seconds is None or 0 <= seconds < float("inf")
 
 
 @pytest.mark.parametrize(

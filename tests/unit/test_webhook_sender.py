@@ -127,6 +127,13 @@ def test_what_is_no_answer_is_an_error_and_no_exception(raw: Any, said: bytes) -
     assert answer.error.startswith("no answer: ")
 
 
+def test_what_cannot_be_signed_is_an_error_and_no_exception(receiver: Receiver) -> None:
+    message = Message("evt_1", receiver.url, "{}", ["whsec_a"])
+    answer = Attempt(message, Guard.of(["127.0.0.0/8"], [], http=True)).run()
+    assert (answer.code, answer.error) == (None, "not sent: Error")
+    assert receiver.got == []
+
+
 def test_nobody_there_is_an_error(receiver: Receiver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

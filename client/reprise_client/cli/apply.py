@@ -1,4 +1,4 @@
-"""`reprise apply`: make the server say what documents say."""
+"""`reprise apply` and `update`: make the server say what documents say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from reprise_client.cli.documents import Document, read_documents
 from reprise_client.cli.exits import USAGE, CommandError, code_of, complain, hint_of
 from reprise_client.cli.kinds import KINDS, kind_named
-from reprise_client.cli.kinds.base import API_VERSION, Applied, FieldError, Kind
+from reprise_client.cli.kinds.base import API_VERSION, Applied, FieldError, How, Kind
 from reprise_client.cli.output import note
 from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope
 from reprise_client.cli.state import client_of
@@ -23,16 +23,23 @@ if TYPE_CHECKING:
 KEYS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
+MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More of them.")]
+
+
+def file_option() -> Any:
+    """The option that names files of documents."""
+    text = "YAML or JSON, a directory of such, or - (stdin)."
+    return typer.Option("--file", "-f", metavar="FILE", help=text)
+
+
+FilesOption = Annotated[list[str], file_option()]
+
+
 def apply(
     ctx: typer.Context,
-    more: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More of them.")] = None,
+    more: MoreArgument = None,
     *,
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="YAML or JSON, a directory of such, or - (stdin)."
-        ),
-    ],
+    files: FilesOption,
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
@@ -43,10 +50,28 @@ def apply(
     all files can be read and have the form of documents; then each is tried, those that others
     need first.
     """
-    asked = asked_scope(domain, project)
-    wanted = _checked(read_documents([*files, *(more or [])]))
+    send_documents(ctx, [*files, *(more or [])], asked_scope(domain, project), How.APPLY)
+
+
+def update(
+    ctx: typer.Context,
+    more: MoreArgument = None,
+    *,
+    files: FilesOption,
+    domain: DomainOption = None,
+    project: ProjectOption = None,
+) -> None:
+    """Change what documents describe, all of which has to be there; else as `apply`."""
+    send_documents(ctx, [*files, *(more or [])], asked_scope(domain, project), How.UPDATE)
+
+
+def send_documents(
+    ctx: typer.Context, sources: Sequence[str], asked: Scope | None, how: How
+) -> None:
+    """Do what is wanted of the documents of files; exit with the code of the first refusal."""
+    wanted = _checked(read_documents(sources))
     client = client_of(ctx)
-    codes = [code for each in wanted if (code := _applied(client, each, asked))]
+    codes = [code for each in wanted if (code := _applied(client, each, asked, how))]
     if codes:
         raise typer.Exit(codes[0])
 
@@ -86,9 +111,9 @@ def _faults(data: Mapping[str, Any]) -> Iterator[_Fault]:
     for key in data:
         if key not in KEYS:
             yield key, "is not a known field"
-    if data.get("apiVersion") != API_VERSION:
-        yield "apiVersion", f"must be {API_VERSION}"
     kind = kind_named(data.get("kind"))
+    if data.get("apiVersion") not in (kind.versions() if kind else (API_VERSION,)):
+        yield "apiVersion", f"must be {API_VERSION}"
     if kind is None:
         yield "kind", f"must be one of: {', '.join(sorted(each.name for each in KINDS))}"
         return
@@ -123,11 +148,11 @@ def _metadata_faults(kind: Kind[Any], metadata: Mapping[str, Any]) -> Iterator[_
         yield "metadata.project", "needs the domain that it is in, too"
 
 
-def _applied(client: Client, wanted: _Wanted, asked: Scope | None) -> int:
+def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> int:
     """Apply one document and say what became of it; the exit code if it was refused."""
     document, kind = wanted.document, wanted.kind
     try:
-        applied = kind.apply(client, document.data, asked)
+        applied = kind.apply(client, document.data, asked, how)
     except CommandError as error:
         path = error.path if isinstance(error, FieldError) else ""
         complain(document.fault(path, str(error)))

@@ -1,4 +1,4 @@
-"""`reprise create`: tenants, roles and tokens, which need no document."""
+"""`reprise create`: what documents describe; and what needs none."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -7,14 +7,40 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from reprise_client.cli.apply import file_option, send_documents
+from reprise_client.cli.completion import complete_policy
 from reprise_client.cli.exits import USAGE, CommandError
+from reprise_client.cli.kinds.base import How
 from reprise_client.cli.kinds.membership import MembershipKind
+from reprise_client.cli.kinds.queue import project_meant
 from reprise_client.cli.output import Format, emit, note, plain
-from reprise_client.cli.scope import DomainOption, ProjectOption, asked_scope, home_scope
+from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope, home_scope
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
 
-app = typer.Typer(help="Make domains, projects, memberships and tokens.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make what documents describe (-f FILE), or queues, domains, projects, tokens and more.",
+    no_args_is_help=True,
+)
+
+
+@app.callback(invoke_without_command=True)
+def of_documents(
+    ctx: typer.Context,
+    *,
+    files: Annotated[list[str] | None, file_option()] = None,
+    domain: DomainOption = None,
+    project: ProjectOption = None,
+) -> None:
+    """Make what documents describe (-f FILE), none of which may be there; or one of these."""
+    asked = asked_scope(domain, project)
+    if ctx.invoked_subcommand is not None:
+        if files or asked:
+            raise typer.BadParameter("options before it go with -f FILE alone; put them behind it")
+        return
+    if not files:
+        raise typer.BadParameter("say what: -f FILE, or one of the commands")
+    send_documents(ctx, files, asked, How.CREATE)
 
 
 class Role(StrEnum):
@@ -43,6 +69,43 @@ def project(
     if not slash:
         raise CommandError(f"{address!r} is not of the form DOMAIN/NAME", USAGE)
     typer.echo(f"project/{client_of(ctx).project_create(within, name).address} created")
+
+
+@app.command()
+def queue(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Or DOMAIN/PROJECT/NAME.")],
+    *,
+    retry_policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Policies that its sessions follow, the first one first; also repeatable.",
+            autocompletion=complete_policy,
+        ),
+    ] = None,
+    priority_factor: Annotated[float | None, typer.Option(help="Lower goes first; else 1.")] = None,
+    project: ProjectOption = None,
+) -> None:
+    """Make a queue, as a document of it would."""
+    client = client_of(ctx)
+    place, slash, short = name.rpartition("/")
+    asked = asked_scope(None, project)
+    if slash and asked not in {None, Scope.at(place)}:
+        raise CommandError(f"{name} is not in the project {project}", USAGE)
+    said = {"retry_policies": names_of(retry_policy), "priority_factor": priority_factor}
+    fields = {field: value for field, value in said.items() if value not in (None, [])}
+    home = project_meant(client, Scope.at(place) if slash else asked)
+    made = client.queue_create(home, short, **fields)
+    typer.echo(f"queue/{made.address} created")
+
+
+def names_of(texts: list[str] | None) -> list[str]:
+    """The names in `a,b` texts, in their order; raises `BadParameter` for an empty one."""
+    names = [name.strip() for text in texts or [] for name in text.split(",")]
+    if not all(names):
+        raise typer.BadParameter("--retry-policy takes names with commas between them")
+    return names
 
 
 @app.command()
@@ -92,6 +155,8 @@ def token(
         read_only=read_only,
         expires_at=None if days is None else datetime.now(UTC) + timedelta(days=days),
     )
+    for warning in made.warnings:
+        note(f"warning: {warning}")
     if output is TokenForm.TOKEN:
         note(f"token/{made.prefix} created, shown only now; end it: "
              f"reprise delete token {made.prefix}")  # fmt: skip

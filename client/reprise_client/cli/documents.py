@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,8 +153,8 @@ class _Dumper(yaml.SafeDumper):
     """Quotes what `StrictLoader` would take for something else than text."""
 
     def represent_text(self, text: str) -> yaml.Node:
-        """Escape the line ends of Unicode, which PyYAML folds in all other styles."""
-        style = '"' if _LINE_ENDS.search(text) else None
+        """Write lines as lines; escape the line ends of Unicode, which PyYAML folds otherwise."""
+        style = '"' if _LINE_ENDS.search(text) else "|" if "\n" in text else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -167,7 +167,7 @@ for _kind in (StrictLoader, _Dumper):
     _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
-def write_documents(documents: Iterable[Mapping[str, Any]]) -> str:
+def write_documents(documents: Iterable[Any]) -> str:
     """YAML that reads the same again."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 

@@ -13,6 +13,7 @@ from reprise_client.cli.exits import INVALID, TIMED_OUT, CommandError
 from reprise_client.cli.output import Format, console, emit, note, plain
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
+from reprise_client.cli.words import counted
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _await_empty(client: "Client", name: str, timeout: float | None) -> None:
             elif left != told:
                 note(f"{left} left")
             if deadline is not None and time.monotonic() >= deadline:
-                raise CommandError(f"executor {name} still has {left} leases", TIMED_OUT)
+                raise CommandError(f"executor {name} still has {counted(left, 'lease')}", TIMED_OUT)
             told = left
             time.sleep(POLL_SECONDS)
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from reprise_client.cli.exits import report
 from reprise_client.cli.output import console, local_now, note
-from reprise_client.cli.words import attempt_of, outcome, span, what_next
+from reprise_client.cli.words import attempt_of, outcome, span, standing, what_next
 from reprise_client.errors import ApiError, RepriseError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def follow_chain(client: Client, session_id: str) -> Session:
 
 def follow_attempt(client: Client, session: Session) -> None:
     """A line of heading, then the log to its end."""
-    note(f"--- {attempt_of(session.retry_state)}, session {session.id}", "bold")
+    note(f"--- {standing(session.retry_state)}, session {session.id}", "bold")
     _await_start(client, session.id)
     piece = "\n"
     for piece in client.follow_logs(session.id):

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from reprise_client.cli import context, create, executor, job_set, queue, quota, session, webhook
-from reprise_client.cli.apply import apply
+from reprise_client.cli.apply import apply, update
 from reprise_client.cli.audit import audit
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
 from reprise_client.cli.get import delete, describe, get
@@ -19,6 +19,7 @@ from reprise_client.cli.run import run
 from reprise_client.cli.simulate import simulate
 from reprise_client.cli.spec import BehindDashes
 from reprise_client.cli.top import top
+from reprise_client.cli.with_json import offer_json
 from reprise_client.errors import RepriseError
 
 
@@ -81,12 +82,14 @@ app.add_typer(create.app, name="create")
 app.add_typer(webhook.app, name="webhook")
 app.command(cls=BehindDashes)(run)
 app.command()(apply)
+app.command()(update)
 app.command()(get)
 app.command()(describe)
 app.command()(delete)
 app.command()(simulate)
 app.command()(top)
 app.command()(audit)
+offer_json(app)
 
 
 def main() -> None:

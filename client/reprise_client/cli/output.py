@@ -10,10 +10,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from reprise_client.cli.documents import write_documents
 
 if TYPE_CHECKING:
     from reprise_client.models import Answer
@@ -75,7 +76,7 @@ def emit(
         case Format.JSON:
             typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
         case Format.YAML:
-            typer.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+            typer.echo(write_documents([data]), nl=False)
         case Format.NAME:
             for name in names:
                 typer.echo(name)

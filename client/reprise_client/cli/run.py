@@ -8,6 +8,7 @@ from reprise_client.cli.exits import INTERRUPTED, session_code
 from reprise_client.cli.follow import cancelling, follow_chain
 from reprise_client.cli.spec import Spec, with_spec
 from reprise_client.cli.state import client_of
+from reprise_client.cli.submit import submit
 
 
 @with_spec
@@ -29,7 +30,7 @@ def run(
     more leaves it running or ending.
     """
     client = client_of(ctx)
-    session = client.session_create(**spec.body({"image": image, "command": command or []}))
+    session = submit(client, spec.body({"image": image, "command": command or []}))
     if detach:
         typer.echo(session.id)
         return

@@ -29,6 +29,8 @@ from reprise_client.cli.output import (
 )
 from reprise_client.cli.spec import BehindDashes, Spec, document, pairs, with_options, with_spec
 from reprise_client.cli.state import client_of, session_id
+from reprise_client.cli.submit import submit
+from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
     from reprise_client.models import Attempt, Event, Session
@@ -95,7 +97,7 @@ def create(
         base["image"] = image
     if command:
         base["command"] = command
-    _emit_session(output, client_of(ctx).session_create(**spec.body(base)))
+    _emit_session(output, submit(client_of(ctx), spec.body(base)))
 
 
 @app.command("list")
@@ -302,11 +304,30 @@ def retry(
     act_on_all(call, "Retry", dry_run=dry_run, yes=yes, output=output)
 
 
+def _explain_success(form: Format, session: Session, chain: Sequence[Attempt]) -> None:
+    data = {
+        "session_id": session.id,
+        "status": session.status,
+        "explanation": [views.success_words(session)],
+        "chain": [plain(each) for each in chain],
+    }
+    table = lambda: views.success(session, chain, local_now())  # noqa: E731
+    emit(form, data, table=table, names=[session.id])
+
+
 @app.command()
 def explain(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
-    """Say why a failed session was, or was not, retried."""
+    """Say why a failed session was, or was not, retried; of a success, what led to it."""
     client = client_of(ctx)
-    decision = client.decision(session_id(client, typed))
+    found = session_id(client, typed)
+    try:
+        decision = client.decision(found)
+    except ApiError as error:
+        session = client.session(found) if error.status == 404 else None
+        if session is None or session.status != "TERMINATED":
+            raise
+        _explain_success(output, session, client.attempts(found))
+        return
     emit(
         output,
         plain(decision),

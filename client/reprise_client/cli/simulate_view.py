@@ -11,7 +11,7 @@ from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, heading, link
 from reprise_client.cli.simulation_parts import MAX_CHANGED
-from reprise_client.cli.words import GRANTS, reason, span
+from reprise_client.cli.words import GRANTS, counted, reason, span
 
 if TYPE_CHECKING:
     from reprise_client.simulations import Simulation, SimulationSummary
@@ -30,7 +30,7 @@ def simulation_report(found: Simulation, about: str, web: str) -> RenderableType
     """The sums, and what would be different; `web` is the address of the server's pages."""
     summary = found.summary
     parts: list[RenderableType] = [
-        Text(f"{_count(summary.chains, 'chain')} {about}; nothing was changed."),
+        Text(f"{counted(summary.chains, 'chain')} {about}; nothing was changed."),
         _sums(summary),
     ]
     if summary.by_cause:
@@ -119,7 +119,3 @@ def _changed(summary: SimulationSummary, web: str) -> list[RenderableType]:
 
 def _more(left: int) -> list[RenderableType]:
     return [Text(f"and {left:,} more: -o json")] if left > 0 else []
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

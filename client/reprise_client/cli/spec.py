@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -36,6 +37,13 @@ class Spec:
     job_set: Annotated[str | None, typer.Option(help="The job set that it belongs to.")] = None
     priority: Annotated[int | None, typer.Option(help="Higher goes first in its queue.")] = None
     env: Annotated[list[str] | None, _option("A variable; repeatable.", "KEY=VALUE")] = None
+    secret_env: Annotated[
+        list[str] | None,
+        _option(
+            "A secret variable, with the value that it has here or that of a file; repeatable.",
+            "NAME|NAME=@FILE",
+        ),
+    ] = None
     label: Annotated[list[str] | None, _option("A label; repeatable.", "KEY=VALUE")] = None
     cpu: Annotated[str | None, typer.Option(help="Such as 2 or 500m.")] = None
     memory: Annotated[str | None, typer.Option(help="Such as 4Gi.")] = None
@@ -49,9 +57,33 @@ class Spec:
     ] = None
     retry_delay: Annotated[float | None, _option("Pause before a retry.", "SECONDS")] = None
     backoff: Annotated[str | None, _option("How the pause grows.", "fixed|exponential")] = None
+    backoff_multiplier: Annotated[
+        float | None, typer.Option(help="What exponential backoff multiplies the pause by.")
+    ] = None
     max_retry_delay: Annotated[float | None, _option("Longest pause.", "SECONDS")] = None
+    jitter: Annotated[
+        str | None, _option("How pauses are spread.", "none|deterministic|random")
+    ] = None
+    jitter_ratio: Annotated[
+        float | None, typer.Option(help="How much of the pause is spread, 0 to 1.")
+    ] = None
     eligible_cause: Annotated[
         list[str] | None, _option("Retry after this cause only; repeatable.", "CAUSE")
+    ] = None
+    retry_on_exit_code: Annotated[
+        list[int] | None, _option("Retry after this exit code only; repeatable.", "CODE")
+    ] = None
+    no_retry_on_exit_code: Annotated[
+        list[int] | None, _option("Never retry after this exit code; repeatable.", "CODE")
+    ] = None
+    max_chain_duration: Annotated[
+        float | None, _option("No retry so long after the first submission.", "SECONDS")
+    ] = None
+    emit_retry_events: Annotated[
+        bool | None,
+        typer.Option(
+            "--emit-retry-events/--no-emit-retry-events", help="Tell of retries as events."
+        ),
     ] = None
     policy: Annotated[
         list[str] | None,
@@ -71,6 +103,7 @@ class Spec:
         }
         nested = {
             "environ": pairs("--env", self.env),
+            "secret_environ": secrets_named(self.secret_env),
             "labels": pairs("--label", self.label),
             "resources": {
                 **pairs("--resource", self.resource),
@@ -89,8 +122,15 @@ class Spec:
             "max_preemption_retries": self.preemption_retries,
             "retry_delay": self.retry_delay,
             "backoff": self.backoff,
+            "backoff_multiplier": self.backoff_multiplier,
             "max_retry_delay": self.max_retry_delay,
+            "jitter": self.jitter,
+            "jitter_ratio": self.jitter_ratio,
             "eligible_causes": self.eligible_cause,
+            "retry_on_exit_codes": self.retry_on_exit_code,
+            "no_retry_on_exit_codes": self.no_retry_on_exit_code,
+            "max_chain_duration": self.max_chain_duration,
+            "emit_retry_events": self.emit_retry_events,
         }
 
 
@@ -170,6 +210,31 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{flag} takes KEY=VALUE, not {text!r}")
         found[key] = value
     return found
+
+
+def secrets_named(texts: list[str] | None) -> dict[str, str]:
+    """The secret variables of `NAME` and `NAME=@FILE` texts, none of which says a value itself."""
+    return dict(_secret(text) for text in texts or [])
+
+
+def _secret(text: str) -> tuple[str, str]:
+    name, equals, source = text.partition("=")
+    if not equals and name in os.environ:
+        return name, os.environ[name]
+    if not equals:
+        raise typer.BadParameter(f"--secret-env: there is no variable {name} in the environment")
+    if not name or not source.startswith("@"):
+        # Not repeated here: it may be the secret.
+        raise typer.BadParameter(
+            "--secret-env takes NAME or NAME=@FILE: a value on the command line is seen by all "
+            "users of this machine, and kept by the shell"
+        )
+    path = source[1:]
+    try:
+        said = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"--secret-env {name}: cannot read {path}: {error}") from error
+    return name, said.removesuffix("\n")
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reprise_client.cli.words import span
+from reprise_client.cli.words import counted, span
 
 if TYPE_CHECKING:
     from reprise_client.operator_models import Executor
@@ -149,7 +149,7 @@ def _queues(seen: Overview, most: int, *, bar: int) -> list[RenderableType]:
     for each in rows:
         made.add_row(*_queue_row(each, highest, bar))
     left = len(seen.queues) - len(rows) + seen.more_queues
-    return [made, Text(f"and {left:,} more queues", "dim")] if left else [made]
+    return [made, Text(f"and {counted(left, 'more queue')}", "dim")] if left else [made]
 
 
 def _queue_row(queue: QueueLook, highest: float, bar: int) -> list[RenderableType]:

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, link, status_text
+from reprise_client.cli.typed import typed
 from reprise_client.cli.words import (
-    attempt_of,
     avoided,
     clock,
     granted,
@@ -21,6 +21,7 @@ from reprise_client.cli.words import (
     reason,
     resource_words,
     span,
+    standing,
     what_next,
     when,
 )
@@ -40,7 +41,7 @@ def session_table(sessions: Iterable[Session], now: datetime) -> RenderableType:
                 item.id,
                 item.name,
                 status_text(item.status),
-                attempt_of(item.retry_state).removeprefix("attempt "),
+                str(item.retry_state.attempt + 1),
                 item.retry_cause or "",
                 next_in_brief(item, now),
                 item.queue,
@@ -73,7 +74,7 @@ def session_facts(
             ("Status", status),
             ("Why", session.status_message or ""),
             ("Waits", session.pending_reason or ""),
-            ("Attempt", attempt_of(session.retry_state)),
+            ("Attempt", standing(session.retry_state)),
             ("Next", what_next(session, decision, now, switch)),
             ("By rule", session.retry_state.rule or ""),
             ("Will get", granted(decision, session.resources)),
@@ -95,7 +96,7 @@ def _run_facts(session: Session, now: datetime) -> list[tuple[str, str | Text]]:
         ("Job set", session.job_set or ""),
         ("Owner", session.owner or ""),
         ("Image", session.image or ""),
-        ("Command", " ".join(session.command)),
+        ("Command", typed(session.command)),
         ("Resources", resource_words(session.resources)),
         ("Labels", _listed(session.labels)),
         ("Executor", session.executor or ""),
@@ -143,6 +144,20 @@ def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
             for item in attempts
         ),
     )
+
+
+def success_words(session: Session) -> str:
+    """Why there is no decision about an attempt that succeeded."""
+    failed = session.retry_state.attempt
+    if not failed:
+        return "The first attempt succeeded, so that nothing was to be decided."
+    before = "the one before it" if failed == 1 else f"the {failed} before it"
+    return f"Attempt {failed + 1} succeeded; {before} failed, and came back as follows."
+
+
+def success(session: Session, chain: Sequence[Attempt], now: datetime) -> RenderableType:
+    """An attempt that succeeded, and the decisions that led to it."""
+    return Group(Text(success_words(session)), Text(), attempt_table(chain, now))
 
 
 def _ran(attempt: Attempt, now: datetime) -> str:

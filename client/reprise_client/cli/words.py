@@ -49,6 +49,11 @@ def span(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 lease`, `2,000 leases`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def clock(moment: datetime, now: datetime) -> str:
     """The time of day in the zone of `now`, with the date unless it is the same day."""
     local = moment.astimezone(now.tzinfo)
@@ -66,11 +71,13 @@ def when(moment: datetime | None, now: datetime) -> str:
 
 
 def attempt_of(state: RetryState, *, ahead: int = 0) -> str:
-    """`attempt 2 of 4`, counted from 1; `ahead=1` is the one after."""
-    number = state.attempt + 1 + ahead
-    if state.max_attempts is None or state.max_attempts < number:
-        return f"attempt {number}"
-    return f"attempt {number} of {state.max_attempts}"
+    """`attempt 2`, counted from 1; `ahead=1` is the one after."""
+    return f"attempt {state.attempt + 1 + ahead}"
+
+
+def standing(state: RetryState) -> str:
+    """`attempt 3; 2 of 2 retries for failures used`, as the server tells it."""
+    return state.summary or attempt_of(state)
 
 
 def outcome(session: Session | Attempt) -> str:
@@ -190,10 +197,10 @@ def payment(decision: Decision) -> str:
 
 def _if_it_fails(session: Session) -> str:
     state = session.retry_state
-    if session.final or state.max_attempts is None:
+    if session.final:
         return ""
-    left = state.max_attempts - state.attempt - 1
-    return f"if it fails, up to {left} more attempt{'s' * (left != 1)}" if left > 0 else ""
+    last = state.max_attempts is not None and state.max_attempts <= state.attempt + 1
+    return "" if last else "if it fails, it may be retried"
 
 
 def next_in_brief(session: Session, now: datetime) -> str:

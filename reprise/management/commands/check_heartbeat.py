@@ -4,10 +4,12 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 from django.db.models.functions import Now
 
+from reprise.disk import write_refused
 from reprise.heartbeats import DEAD_SECONDS
 from reprise.models import Heartbeat
 
@@ -30,8 +32,13 @@ class Command(BaseCommand):
             found = found.filter(name__startswith=f"{node}:")
         try:
             alive = found.exists()
-        except Error as error:
+            refused = "" if alive else write_refused()
+        except (Error, psycopg.Error) as error:
             raise CommandError(f"the database does not answer: {error}".splitlines()[0]) from error
+        if refused:
+            # To start it anew would help nobody.
+            self.stdout.write(f"{node or part}: unknown, the database cannot write: {refused}")
+            return
         if not alive:
             raise CommandError(f"{node or part}: nothing was heard of it for {DEAD_SECONDS:.0f} s")
         self.stdout.write(f"{node or part} is alive")

@@ -89,6 +89,7 @@ class Command(StandaloneCommand):
             f"{credentials.url}/api/v2/sessions/\n"
         )
         if not self._exit:
+            self.warn()
             self._say("The server stays up until Ctrl-C.")
 
     def _say(self, text: str) -> None:

@@ -1,5 +1,6 @@
 """`manage.py front`: the ASGI front as a process of its own."""
 
+import signal
 from argparse import ArgumentParser
 from types import FrameType
 from typing import Any
@@ -8,6 +9,7 @@ import uvicorn
 from django.core.management.base import BaseCommand
 
 from reprise.front import Front
+from reprise.standalone.web import KEEP_ALIVE_SECONDS
 from reprise.wsgi import application
 
 GRACE_SECONDS = 8
@@ -24,10 +26,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._front = front
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """On SIGTERM and SIGINT."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop in order, on SIGTERM and SIGINT; a second SIGINT waits for nobody.
+
+        uvicorn's own handler has the process end by the signal once it has stopped, which
+        supervisors take for a failure.
+        """
         self._front.close()
-        super().handle_exit(sig, frame)
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
 
 
 class Command(BaseCommand):
@@ -49,6 +57,9 @@ class Command(BaseCommand):
             log_config=None,
             access_log=False,
             server_header=False,
+            # Whom to believe about addresses is said by REPRISE_TRUST_PROXY alone.
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         Server(config, front).run()

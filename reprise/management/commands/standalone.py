@@ -5,12 +5,14 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.postgres import PostgresError
 from reprise.standalone.server import Standalone
+from sessions_app import unisolated
 
 
 class Command(BaseCommand):
@@ -28,6 +30,16 @@ class Command(BaseCommand):
         parser.add_argument(
             "--max-sessions", type=positive, default=8, help="how many sessions run at once"
         )
+        parser.add_argument(
+            "--isolate-runs",
+            nargs="?",
+            type=_isolate,
+            metavar="{on,partly,off}",
+            const="on",
+            default=settings.REPRISE_ISOLATE_RUNS,
+            help="keep sessions from this machine's files, this server and each other; partly: as "
+            "far as the kernel can (default $REPRISE_ISOLATE_RUNS, else off)",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         server: Standalone | None = None
@@ -37,6 +49,7 @@ class Command(BaseCommand):
                 host=options["host"],
                 port=options["port"],
                 slots=options["max_sessions"],
+                isolate=options["isolate_runs"],
             )
             credentials = server.start()
             if self.ready(server, credentials, options["data_dir"]):
@@ -64,8 +77,14 @@ class Command(BaseCommand):
             f"{shlex.quote(str(data_dir / 'credentials.json'))}\n"
             "Ctrl-C stops it."
         )
+        self.warn()
         self.stdout.flush()
         return True
+
+    def warn(self) -> None:
+        """Say whom sessions act as where they are not isolated."""
+        for text in unisolated.warnings():
+            self.stdout.write(f"Note: {text}")
 
 
 def _directory(text: str) -> Path:
@@ -73,6 +92,13 @@ def _directory(text: str) -> Path:
     if not text:
         raise ArgumentTypeError("the name of the directory is empty")
     return Path(text)
+
+
+def _isolate(text: str) -> str:
+    # A type and no choices: what the environment says is looked at, too.
+    if text not in {"on", "partly", "off"}:
+        raise ArgumentTypeError(f"{text!r} is not one of on, partly and off")
+    return text
 
 
 def positive(text: str) -> int:

@@ -12,7 +12,7 @@ from sessions_app.api.requests import SessionCreate, SessionRetry
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.errors import DomainError
 from sessions_app.models import Queue
-from sessions_app.selectors import TipsPage, queue_resolve, tips_page
+from sessions_app.selectors import TipsPage, queue_resolve, require_project, tips_page
 from sessions_app.services.cancel import chains_cancel
 from sessions_app.services.dispatch import BATCH
 from sessions_app.services.manual_retry import Granted, sessions_retry_paced
@@ -144,6 +144,8 @@ def _each(
     act: Callable[[Mapping[UUID, UUID]], Mapping[UUID, Done | DomainError]],
 ) -> Outcomes[Done]:
     page = tips_page(actor, action, asked.filter.wanted(), after=asked.after, limit=asked.limit)
+    if not page.order:
+        require_project(actor, asked.filter.project, field="filter.project")
     outcomes: dict[UUID, Done | DomainError] = dict(page.refusals)
     for part in _parts(page, whole=asked.dry_run):
         outcomes.update(act(part))

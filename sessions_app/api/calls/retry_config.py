@@ -3,7 +3,17 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+)
 
 from retry.decide import Mode
 from retry.policy import Bounds, InlinePolicy
@@ -23,12 +33,40 @@ from sessions_app.versions import Expected
 
 
 class DefaultsBody(BaseModel):
-    """`PUT` replaces both parts; `PATCH` changes the named fields of the parts that are sent."""
+    """Replaces both parts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     policy: InlinePolicy = InlinePolicy()
     bounds: Bounds = Bounds()
+
+
+def _policy_field(value: str) -> str:
+    if value not in InlinePolicy.model_fields:
+        raise ValueError(f"must be one of: {', '.join(InlinePolicy.model_fields)}")
+    return value
+
+
+PolicyField = Annotated[
+    StrictStr,
+    AfterValidator(_policy_field),
+    Field(json_schema_extra={"enum": list(InlinePolicy.model_fields)}),
+]
+
+
+class DefaultsPatch(DefaultsBody):
+    """Changes the named fields of the parts that are sent. `unset` names those of the policy that
+    are inherited again; a bound that is null is none."""
+
+    unset: list[PolicyField] = Field(default=[], max_length=len(InlinePolicy.model_fields))
+
+    @field_validator("unset")
+    @classmethod
+    def _not_set_as_well(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        policy = info.data.get("policy")
+        if policy and (both := policy.model_fields_set & set(value)):
+            raise ValueError(f"{' and '.join(sorted(both))} cannot be set and unset at once")
+        return value
 
 
 def _lower(value: object) -> object:
@@ -95,13 +133,14 @@ def defaults_store(
 ) -> tuple[ConfigScope, RetryDefaults]:
     """Replace the defaults and bounds of one scope; with `keep` only the fields that are named."""
     scope = _written(actor, names)
-    asked = DefaultsBody.model_validate(body)
+    asked = (DefaultsPatch if keep else DefaultsBody).model_validate(body)
     row = retry_defaults_put(
         scope,
         policy=asked.policy,
         bounds=asked.bounds,
         by=actor.name,
         keep=keep,
+        unset=asked.unset if isinstance(asked, DefaultsPatch) else (),
         expected=expected,
     )
     return scope, row

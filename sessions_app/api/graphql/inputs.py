@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from retry.causes import RetryCause
 from retry.decide import Mode
+from retry.policy import InlinePolicy
 from sessions_app.api.graphql import enums, scalars
 from sessions_app.api.graphql.errors import camel
 from sessions_app.models.tenants import Role
@@ -53,14 +54,49 @@ def input_fields(model: type[BaseModel], kinds: Mapping[str, Any] | None = None)
     }
 
 
+def output_fields(model: type[BaseModel]) -> dict[str, Any]:
+    """The fields of a model as an answer has them that may be sent again; all may be null."""
+    return {
+        name: graphene.Field(_kind_of(field.annotation))
+        for name, field in model.model_fields.items()
+    }
+
+
+NULLABLE = tuple(
+    name
+    for name, field in InlinePolicy.model_fields.items()
+    if type(None) in get_args(field.annotation)
+)
+"""The fields of an inline policy of which null is a value."""
+PolicyNull = enums.enumeration(
+    "PolicyNull",
+    [to_camel_case(name) for name in NULLABLE],
+    "A field of an inline policy of which null is a value.",
+)
+
+
+def _policy_given(told: dict[str, Any]) -> dict[str, Any]:
+    """An inline policy without the fields whose null says that they are not set."""
+    named = told.pop("nulls", None)
+    kept = [name for name in NULLABLE if named is None or to_camel_case(name) in named]
+    given = {name: value for name, value in told.items() if value is not None or name in kept}
+    return given if named is None else dict.fromkeys(kept) | given
+
+
 def input_of(model: type[BaseModel], *, name: str | None = None, said: str | None = None) -> Any:
     """The GraphQL input of a part of a body; there is one for each model."""
     if model not in _made:
         told = {**input_fields(model), "__doc__": said or _described(model)}
+        if model is InlinePolicy:
+            told["nulls"] = graphene.List(graphene.NonNull(PolicyNull), description=_NULLS)
         _made[model] = type(name or f"{model.__name__}Input", (graphene.InputObjectType,), told)
     return _made[model]
 
 
+_NULLS = (
+    "As it was read: the fields whose null is a value. If it is given, all others that are null "
+    "are not set; without it null is a value wherever it can be one."
+)
 _QUOTED = re.compile(r"`[a-z_]+`")
 
 
@@ -108,7 +144,8 @@ def plain(value: Any) -> Any:
     """An input as the JSON value that REST would be sent."""
     if isinstance(value, dict):
         # graphene's own kind of dict may have a field where dict has a method.
-        return {key: plain(item) for key, item in dict.items(value)}
+        told = {key: plain(item) for key, item in dict.items(value)}
+        return _policy_given(told) if isinstance(value, input_of(InlinePolicy)) else told
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 

@@ -16,7 +16,7 @@ from sessions_app.api.rest.queues import QueueFilter
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import Queue as Row
 from sessions_app.policy_selectors import queue_get, queues_visible
-from sessions_app.selectors import project_get
+from sessions_app.selectors import project_get, require_project
 
 QueueConnection = connection_to(Queue)
 
@@ -46,6 +46,7 @@ class QueueQueries:
         """As `GET /queues/`."""
         page = Page.of(asked)
         wanted = read_arguments(QueueFilter, asked)
+        require_project(actor_of(info), wanted.project)
         rows = queues_visible(actor_of(info)).filter(**wanted.conditions())
         return page_of(Queue, rows, RowCursor("id"), page, queues_told)
 

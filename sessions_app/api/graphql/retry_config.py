@@ -9,9 +9,15 @@ from sessions_app.api.calls.retry_config import READ
 from sessions_app.api.graphql.connections import one
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryMode
+from sessions_app.api.graphql.inline_policy import (
+    Bounds,
+    FieldLayer,
+    InlinePolicy,
+    layers_of,
+    values_of,
+)
 from sessions_app.api.graphql.peers import field_of
 from sessions_app.api.graphql.policies import VERSION
-from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.retry_config_render import defaults_json, effective_json, settings_json
@@ -19,11 +25,18 @@ from sessions_app.models import RetryDefaults as DefaultsRow
 from sessions_app.models import RetrySettings as SettingsRow
 from sessions_app.services.retry_config import ConfigScope, layer_version
 
-_MERGED = {"effective", "effective_bounds"}
-_DefaultsShape: Any = shape_of(shapes.Defaults, leave_out=_MERGED)
+_DefaultsShape: Any = shape_of(
+    shapes.Defaults,
+    leave_out={"effective", "effective_bounds"},
+    kinds={"policy": InlinePolicy, "bounds": Bounds},
+)
 _SettingsShape: Any = shape_of(
     shapes.Settings, kinds={"mode": RetryMode, "effective_mode": RetryMode}
 )
+
+
+def _layers(said: str) -> graphene.List:
+    return graphene.List(graphene.NonNull(FieldLayer), required=True, description=said)
 
 
 class RetryDefaults(_DefaultsShape, graphene.ObjectType):
@@ -33,20 +46,37 @@ class RetryDefaults(_DefaultsShape, graphene.ObjectType):
         default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
-    effective = graphene.Field(
-        JSON, required=True, description="The merge: of each field its `value` and its `layer`."
-    )
-    effective_bounds = graphene.Field(JSON, required=True)
+    effective = graphene.Field(InlinePolicy, required=True, description="The merge of all layers.")
+    effective_layers = _layers("Which layer each field of `effective` is from.")
+    effective_bounds = graphene.Field(Bounds, required=True)
+    effective_bound_layers = _layers("Which layer each bound that there is comes from.")
 
     @staticmethod
     def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
         """What holds in the scope."""
-        return effective_json(source["of"])["effective"]
+        return values_of(_merged(source)["effective"])
+
+    @staticmethod
+    def resolve_effective_layers(source: dict[str, Any], _info: Any) -> Any:
+        """Where it comes from."""
+        return layers_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_bounds(source: dict[str, Any], _info: Any) -> Any:
         """What holds in the scope."""
-        return effective_json(source["of"])["effective_bounds"]
+        return values_of(_merged(source)["effective_bounds"])
+
+    @staticmethod
+    def resolve_effective_bound_layers(source: dict[str, Any], _info: Any) -> Any:
+        """Where it comes from."""
+        return layers_of(_merged(source)["effective_bounds"])
+
+
+def _merged(source: dict[str, Any]) -> dict[str, Any]:
+    """The merge, made once for all fields that ask for it."""
+    if "merged" not in source:
+        source["merged"] = effective_json(source["of"])
+    return source["merged"]  # type: ignore[no-any-return]
 
 
 class RetrySettings(_SettingsShape, graphene.ObjectType):

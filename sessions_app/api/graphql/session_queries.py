@@ -24,7 +24,7 @@ from sessions_app.api.paging import SessionCursor
 from sessions_app.api.render import sessions_json
 from sessions_app.authorization import Actor
 from sessions_app.models import Session as Row
-from sessions_app.selectors import session_get
+from sessions_app.selectors import require_project, session_get
 from sessions_app.session_pages import sessions_page
 
 NEWEST = "created_at_desc"
@@ -75,6 +75,7 @@ class SessionQueries:
         """As `GET /sessions/`."""
         page = Page.of(asked)
         wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"] or NEWEST]
+        require_project(actor_of(info), wanted.project, field="filter.project")
         rows = partial(sessions_page, actor_of(info), wanted.wanted())
         return page_of(Session, rows, SessionCursor(ordering), page, sessions_json)
 

@@ -19,6 +19,7 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryCause, RetryStateName, SessionStatus, SessionType
 from sessions_app.api.graphql.events import EventConnection, event_peers, id_behind
+from sessions_app.api.graphql.inline_policy import InlinePolicy
 from sessions_app.api.graphql.nodes import Node
 from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one
 from sessions_app.api.graphql.queues import Queue, queues_told
@@ -43,14 +44,20 @@ from sessions_app.page_selectors import (
     sessions_found,
 )
 from sessions_app.policy_selectors import queues_visible
+from sessions_app.selectors import chains_of
 
 _PENDING = {"pending_reason", "why_pending"}
 _PENDING_HELP = "Of one session that is asked for alone: it takes a look at every executor."
 type_of(shapes.SessionRetryState, kinds={"state": RetryStateName})
 _SessionShape: Any = shape_of(
     shapes.Session,
-    leave_out={"id", "project", "queue", *_PENDING},
-    kinds={"status": SessionStatus, "session_type": SessionType, "retry_cause": RetryCause},
+    leave_out={"id", "project", "queue", "chain_url", *_PENDING},
+    kinds={
+        "status": SessionStatus,
+        "session_type": SessionType,
+        "retry_cause": RetryCause,
+        "retry_policy": InlinePolicy,
+    },
 )
 _AttemptShape: Any = shape_of(
     shapes.Attempt,
@@ -98,11 +105,13 @@ class Session(_SessionShape, graphene.ObjectType):
 
         @staticmethod
         def default_resolver(
-            name: str, _default: Any, source: Peer[Row], *_rest: Any, **_: Any
+            name: str, _default: Any, source: Peer[Row], info: Any, **_: Any
         ) -> Any:
             """What lists show is read at once, the specification when it is asked for."""
             summary = source.told()
-            return summary[name] if name in summary else source.ask("spec", _specs)[name]
+            if name in summary:
+                return summary[name]
+            return source.ask("spec", partial(_specs, actor_of(info)))[name]
 
     session_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
     project = graphene.Field(Project, required=True)
@@ -144,6 +153,11 @@ class Session(_SessionShape, graphene.ObjectType):
         return source.ask("root", partial(_linked, actor_of(info), "root_id"))
 
     @staticmethod
+    def resolve_retry_chain(source: Peer[Row], _info: Any) -> Any:
+        """The ids of its chain."""
+        return source.ask("chain", _chains)
+
+    @staticmethod
     def resolve_attempts(source: Peer[Row], info: Any, **asked: Any) -> dict[str, Any]:
         """A page of the chain."""
         page = Page.of(asked)
@@ -181,9 +195,9 @@ def _as_sessions(rows: Sequence[Row]) -> list[Peer[Row]]:
     return session_peers(rows).each()
 
 
-def _specs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _specs(actor: Actor, rows: Sequence[Row]) -> list[dict[str, Any]]:
     prefetch_related_objects(rows, "spec", "root")
-    return [spec_json(row) for row in rows]
+    return [spec_json(row, actor) for row in rows]
 
 
 def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -206,6 +220,11 @@ def _linked(actor: Actor, link: str, rows: Sequence[Row]) -> list[Peer[Row] | No
 def sessions_linked(actor: Actor, keys: Sequence[Any]) -> list[Peer[Row] | None]:
     """The sessions of these ids, None for those that are not there any more."""
     return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
+
+
+def _chains(rows: Sequence[Row]) -> list[list[Any]]:
+    chains = chains_of(rows)
+    return [chains[row.root_id] for row in rows]
 
 
 def _attempts(actor: Actor, page: Page, rows: Sequence[Row]) -> list[Slice[Row]]:

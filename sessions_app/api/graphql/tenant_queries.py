@@ -34,7 +34,7 @@ from sessions_app.models import ApiToken
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Membership as MembershipRow
 from sessions_app.models import Project as ProjectRow
-from sessions_app.selectors import domain_get, project_get
+from sessions_app.selectors import domain_get, project_get, require_project
 from sessions_app.tenant_selectors import (
     domains_visible,
     membership_get,
@@ -182,6 +182,7 @@ class TenantQueries:
         """As `GET /memberships/`."""
         page = Page.of(asked)
         wanted = read_arguments(MembershipFilter, asked)
+        require_project(actor_of(info), wanted.project)
         rows = memberships_visible(actor_of(info)).filter(**wanted.conditions())
         return page_of(Membership, rows, RowCursor("id"), page, memberships_told)
 
@@ -190,6 +191,7 @@ class TenantQueries:
         """As `GET /tokens/`."""
         page = Page.of(asked)
         wanted = read_arguments(TokenFilter, asked)
+        require_project(actor_of(info), wanted.project)
         rows = tokens_visible(actor_of(info)).filter(wanted.conditions())
         return page_of(Token, rows, RowCursor("-id"), page, tokens_told)
 

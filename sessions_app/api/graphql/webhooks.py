@@ -36,6 +36,7 @@ from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow
 from sessions_app.models import WebhookEndpoint as Row
 from sessions_app.page_selectors import webhooks_deliveries
+from sessions_app.selectors import require_project
 from sessions_app.webhook_selectors import webhook_get, webhooks_visible
 
 _WebhookShape: Any = shape_of(shapes.Webhook, leave_out={"id", "project"})
@@ -113,6 +114,7 @@ class WebhookQueries:
         """As `GET /webhooks/`."""
         page = Page.of(asked)
         wanted = read_arguments(WebhookFilter, asked)
+        require_project(actor_of(info), wanted.project)
         rows = webhooks_visible(actor_of(info)).filter(**wanted.conditions())
         return page_of(Webhook, rows, RowCursor("id"), page, webhooks_told)
 

@@ -13,13 +13,14 @@ from rest_framework.response import Response
 
 from sessions_app.api import audit_responses as shapes
 from sessions_app.api.filters import PageQuery, Text, Time, query_of
+from sessions_app.api.numbers import in_short
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.views import RestView
 from sessions_app.audit_context import ENGINE, Door
 from sessions_app.audit_selectors import Place, Wanted, audit_page, place_parsed
 from sessions_app.authorization import Action
 from sessions_app.errors import InvalidInput
-from sessions_app.models import AuditEntry
+from sessions_app.models import AuditLog
 
 
 class AuditFilter(PageQuery):
@@ -107,12 +108,12 @@ def place_behind(cursor: str | None) -> Place | None:
     return place
 
 
-def cursor_behind(entry: AuditEntry) -> str:
+def cursor_behind(entry: AuditLog) -> str:
     """The cursor of the older entries behind one."""
     return f"b{_place(entry)}"
 
 
-def _place(entry: AuditEntry) -> Place:
+def _place(entry: AuditLog) -> Place:
     return Place(entry.time, entry.pk)
 
 
@@ -121,7 +122,7 @@ def _link(request: Request, cursor: str) -> str:
     return request.build_absolute_uri(f"{request.path}?{query}")
 
 
-def audit_json(entry: AuditEntry) -> dict[str, Any]:
+def audit_json(entry: AuditLog) -> dict[str, Any]:
     """An entry of the log."""
     before, after = entry.data.get("before"), entry.data.get("after")
     changed = isinstance(before, dict) and isinstance(after, dict)
@@ -138,7 +139,7 @@ def audit_json(entry: AuditEntry) -> dict[str, Any]:
         "project": entry.project or None,
         "domain": entry.domain or None,
         "root_session_id": entry.root,
-        "before": before if changed else None,
-        "after": after if changed else None,
-        "data": {} if changed else entry.data,
+        "before": in_short(before) if changed else None,
+        "after": in_short(after) if changed else None,
+        "data": {} if changed else in_short(entry.data),
     }

@@ -36,5 +36,7 @@ class SessionsBulkView(RestView):
 def _outcome_json(outcome: Submitted | Refusal) -> dict[str, Any]:
     if isinstance(outcome, Submitted):
         said = "created" if outcome.created else "exists"
-        return {"outcome": said, "session_id": outcome.session_id, "problem": None}
-    return {"outcome": "refused", "session_id": None, "problem": problem_of(outcome)}
+        told = {"outcome": said, "session_id": outcome.session_id, "problem": None}
+        return {**told, "warnings": list(outcome.warnings)}
+    problem = problem_of(outcome)
+    return {"outcome": "refused", "session_id": None, "problem": problem, "warnings": []}

@@ -15,6 +15,7 @@ from sessions_app.api.paging import RowCursor
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action
 from sessions_app.models import Membership
+from sessions_app.selectors import require_project
 from sessions_app.tenant_selectors import membership_get, memberships_visible
 
 
@@ -49,6 +50,7 @@ class MembershipsView(RestView):
     def get(self, request: Request) -> Response:
         """List who works in the projects and domains that one may see, oldest first."""
         wanted = query_of(MembershipFilter, request.query_params)
+        require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
         rows = memberships_visible(self.actor).filter(**wanted.conditions())
         page = paginator.read(rows, request)

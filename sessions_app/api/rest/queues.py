@@ -19,6 +19,7 @@ from sessions_app.api.views import RestView, body_of, require_no_body
 from sessions_app.authorization import Action
 from sessions_app.models import Queue
 from sessions_app.policy_selectors import queues_visible
+from sessions_app.selectors import require_project
 from sessions_app.services.queues import queue_version
 
 
@@ -48,6 +49,7 @@ class QueuesView(RestView):
     def get(self, request: Request) -> Response:
         """List the queues of the projects that one may see, oldest first."""
         wanted = query_of(QueueFilter, request.query_params)
+        require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
         page = paginator.read(queues_visible(self.actor).filter(**wanted.conditions()), request)
         return paginator.get_paginated_response([queue_json(queue) for queue in page])

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from sessions_app.api import responses
 from sessions_app.api.calls import retry_config as calls
-from sessions_app.api.calls.retry_config import DefaultsBody, SettingsBody
+from sessions_app.api.calls.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
 from sessions_app.api.filters import query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
@@ -62,9 +62,9 @@ class DefaultsView(ScopeView):
         """Replace the defaults and bounds of one scope."""
         return self._store(request, names, keep=False)
 
-    @extend_schema(parameters=[IF_MATCH], request=DefaultsBody, responses=responses.Defaults)
+    @extend_schema(parameters=[IF_MATCH], request=DefaultsPatch, responses=responses.Defaults)
     def patch(self, request: Request, **names: str) -> Response:
-        """Change the fields that are named; the others stay as they are."""
+        """Change the fields that are named; the others stay as they are, those in `unset` go."""
         return self._store(request, names, keep=True)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})

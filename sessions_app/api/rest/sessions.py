@@ -1,10 +1,12 @@
 """Sessions: create, list, look, cancel, retry."""
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import StreamingHttpResponse
+from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import BaseRenderer, JSONRenderer
@@ -13,23 +15,35 @@ from rest_framework.response import Response
 
 from sessions_app.api import responses
 from sessions_app.api.calls import sessions as calls
-from sessions_app.api.filters import EventFilter, LogQuery, SessionFilter, events_wanted, query_of
+from sessions_app.api.filters import (
+    AttemptsQuery,
+    EventFilter,
+    LogQuery,
+    SessionFilter,
+    events_wanted,
+    query_of,
+)
+from sessions_app.api.idempotency import IDEMPOTENCY_KEY, with_key
 from sessions_app.api.openapi import query_parameters
-from sessions_app.api.paging import SessionCursor
+from sessions_app.api.paging import RowCursor, SessionCursor
 from sessions_app.api.render import (
     attempt_json,
     decision_json,
     event_json,
     session_json,
     sessions_json,
+    with_chains,
 )
 from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
 from sessions_app.api.views import RestView, body_of, require_no_body
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, Actor
 from sessions_app.errors import NotFound
+from sessions_app.models import Session
+from sessions_app.page_selectors import chains_attempts
 from sessions_app.selectors import (
     attempts_get,
     decision_get,
+    require_project,
     session_events,
     session_get,
 )
@@ -37,10 +51,22 @@ from sessions_app.services.logs import log_read, log_tail_offset
 from sessions_app.session_pages import sessions_page
 
 
+def linked(request: Request, *told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is told of sessions, and where the chain of each is listed."""
+    sessions = request.build_absolute_uri(reverse("api-sessions"))
+    return [{**each, "chain_url": f"{sessions}{each['id']}/attempts/"} for each in told]
+
+
+def _told(request: Request, session: Session, actor: Actor) -> Response:
+    (told,) = linked(request, session_json(session, actor))
+    return Response(told)
+
+
 class SessionsView(RestView):
     """`/sessions/`."""
 
     actions: ClassVar = {"GET": Action.SESSION_LIST, "POST": Action.SESSION_CREATE}
+    takes_key = True
 
     @extend_schema(
         operation_id="sessions_list",
@@ -52,20 +78,29 @@ class SessionsView(RestView):
         wanted = query_of(SessionFilter, request.query_params)
         paginator = SessionCursor(wanted.ordering)
         page = paginator.read(partial(sessions_page, self.actor, wanted.wanted()), request)
-        return paginator.get_paginated_response(sessions_json(page))
+        if not page:
+            require_project(self.actor, wanted.project)
+        told = sessions_json(page)
+        if wanted.expand:
+            told = with_chains(page, told)
+        return paginator.get_paginated_response(linked(request, *told))
 
     @extend_schema(
         operation_id="sessions_create",
+        parameters=[IDEMPOTENCY_KEY],
         request=SessionCreate,
-        responses={201: responses.Session, 200: responses.Session},
+        responses={201: responses.SubmittedSession, 200: responses.SubmittedSession},
     )
     def post(self, request: Request) -> Response:
         """Submit a session; the same `creation_id` with the same body finds it again (200)."""
-        made = calls.create(self.actor, body_of(request))
+        made = calls.create(self.actor, with_key(request, body_of(request)))
         session = session_get(self.actor, made.session_id)
         headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
         status = 201 if made.created else 200
-        return Response(session_json(session), status=status, headers=headers)
+        (told,) = linked(request, session_json(session, self.actor))
+        if made.warnings:
+            told["warnings"] = list(made.warnings)
+        return Response(told, status=status, headers=headers)
 
 
 class SessionView(RestView):
@@ -74,9 +109,10 @@ class SessionView(RestView):
     actions: ClassVar = {"GET": Action.SESSION_READ}
 
     @extend_schema(operation_id="sessions_get", responses=responses.Session)
-    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+    def get(self, request: Request, session_id: UUID) -> Response:
         """One session, its place in the chain, and what comes next."""
-        return Response(session_json(session_get(self.actor, session_id, self.required_action)))
+        session = session_get(self.actor, session_id, self.required_action)
+        return _told(request, session, self.actor)
 
 
 class AttemptsView(RestView):
@@ -86,12 +122,30 @@ class AttemptsView(RestView):
 
     @extend_schema(
         operation_id="sessions_attempts",
-        responses={(200, "application/json"): responses.attempts_schema()},
+        parameters=query_parameters(AttemptsQuery),
+        responses=responses.Attempts,
     )
-    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
-        """The whole chain of any of its members, oldest first."""
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """The whole chain of any of its members, oldest first.
+
+        With `page_size` or `cursor` it is a page of it.
+        """
+        wanted = query_of(AttemptsQuery, request.query_params)
+        if wanted.paged:
+            return Response(self._page(request, session_id, wanted))
         attempts = attempts_get(self.actor, session_id, self.required_action)
         return Response([attempt_json(attempt) for attempt in attempts])
+
+    def _page(self, request: Request, session_id: UUID, wanted: AttemptsQuery) -> dict[str, Any]:
+        session = session_get(self.actor, session_id, self.required_action)
+        order, size = RowCursor("retry_count"), wanted.size
+        (found,) = chains_attempts(self.actor, [session], order.number(wanted.cursor), size + 1)
+        page, following = found[:size], None
+        if len(found) > size:
+            query = urlencode({"cursor": order.cursors(page)[-1], "page_size": size})
+            following = request.build_absolute_uri(f"{request.path}?{query}")
+        results = [attempt_json(attempt) for attempt in page]
+        return {"next": following, "previous": None, "results": results}
 
 
 class RetryDecisionView(RestView):
@@ -194,7 +248,7 @@ class CancelView(RestView):
         """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
         require_no_body(request)
         calls.cancel(self.actor, session_id)
-        return Response(session_json(session_get(self.actor, session_id)))
+        return _told(request, session_get(self.actor, session_id), self.actor)
 
 
 class PreemptView(RestView):
@@ -212,7 +266,7 @@ class PreemptView(RestView):
         where preemptions have a budget of their own. Repeating it is fine.
         """
         calls.preempt(self.actor, session_id, body_of(request))
-        return Response(session_json(session_get(self.actor, session_id)))
+        return _told(request, session_get(self.actor, session_id), self.actor)
 
 
 class RetryView(RestView):
@@ -229,5 +283,6 @@ class RetryView(RestView):
         It gets the resources of the attempt before, with those that are given in their place.
         """
         child_id = calls.retry(self.actor, session_id, body_of(request))
-        child = session_json(session_get(self.actor, child_id))
-        return self.created(child, f"../../{child_id}/")
+        child = session_get(self.actor, child_id)
+        (told,) = linked(request, session_json(child, self.actor))
+        return self.created(told, f"../../{child_id}/")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app import unisolated
 from sessions_app.api import tenant_responses as shapes
 from sessions_app.api.calls import tokens as calls
 from sessions_app.api.calls.tokens import TokenCreate
@@ -18,6 +19,7 @@ from sessions_app.api.paging import RowCursor
 from sessions_app.api.views import RestView, body_of
 from sessions_app.authorization import Action
 from sessions_app.models import ApiToken
+from sessions_app.selectors import require_project
 from sessions_app.tenant_selectors import token_get, tokens_visible
 
 
@@ -71,6 +73,7 @@ class TokensView(RestView):
     def get(self, request: Request) -> Response:
         """List one's own tokens, or all for a cluster admin, newest first."""
         wanted = query_of(TokenFilter, request.query_params)
+        require_project(self.actor, wanted.project)
         paginator = RowCursor("-id")
         page = paginator.read(tokens_visible(self.actor).filter(wanted.conditions()), request)
         return paginator.get_paginated_response([token_json(each) for each in page])
@@ -84,7 +87,8 @@ class TokensView(RestView):
         """Make a token, told this once, that gives no more than the one it is made with."""
         present: Any = request.auth
         made, secret = calls.create(self.actor, present, body_of(request))
-        return self.created({**token_json(made), "token": secret}, f"{made.prefix}/")
+        told = {"token": secret, "warnings": unisolated.warnings()}
+        return self.created({**token_json(made), **told}, f"{made.prefix}/")
 
 
 class TokenView(RestView):

@@ -18,6 +18,7 @@ from sessions_app.api.views import UNKEPT, RestView, body_of, require_no_body
 from sessions_app.authorization import Action
 from sessions_app.errors import NotFound
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
+from sessions_app.selectors import require_project
 from sessions_app.webhook_selectors import delivery_get, webhook_get, webhooks_visible
 
 
@@ -60,6 +61,7 @@ class WebhooksView(RestView):
     def get(self, request: Request) -> Response:
         """List the webhooks of the projects that one maintains, oldest first."""
         wanted = query_of(WebhookFilter, request.query_params)
+        require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
         page = paginator.read(webhooks_visible(self.actor).filter(**wanted.conditions()), request)
         return paginator.get_paginated_response([webhook_json(each) for each in page])
@@ -232,7 +234,7 @@ def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 
 def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    return {**webhook_json(endpoint), "secret": endpoint.secret}
+    return {**webhook_json(endpoint), "secret": endpoint.new_secret}
 
 
 def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:

@@ -14,6 +14,7 @@ def retry_state(attempt: int, **more: Any) -> dict[str, Any]:
         "state": "none",
         "attempt": attempt,
         "max_attempts": 4,
+        "summary": f"attempt {attempt + 1}; {attempt} of 3 retries for failures used",
         "due_at": None,
         "next_session_id": None,
         "reason": None,

@@ -1,8 +1,17 @@
 from datetime import UTC, datetime
 
 import pytest
-from reprise_client import ApiError, Client, ConfigError, InvalidAnswer, ServerUnreachable
+from pydantic import ValidationError
+from reprise_client import (
+    ApiError,
+    Client,
+    ConfigError,
+    InvalidAnswer,
+    RetryPolicy,
+    ServerUnreachable,
+)
 
+from retry.policy import InlinePolicy
 from tests.unit.client import answers
 from tests.unit.client.answers import IDS
 from tests.unit.client.server import TOKEN, FakeServer, Reply, problem
@@ -37,6 +46,31 @@ def test_creating_is_repeated_with_the_same_creation_id(server: FakeServer) -> N
     assert first == second
     assert first["project"] == "research/vision"
     assert len(first["creation_id"]) == 36
+
+
+def test_a_retry_policy_is_typed(server: FakeServer, client: Client) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    server.on("POST /sessions/bulk/", Reply({"results": []}))
+    policy = RetryPolicy(max_retries=3, max_preemption_retries=None, eligible_causes=("preempted",))
+    client.session_create(image="busybox", retry_policy=policy)
+    client.sessions_create([{"image": "busybox", "retry_policy": policy}])
+    # Only what was given is sent, since all else is inherited; a null was given.
+    wanted = {
+        "max_retries": 3,
+        "max_preemption_retries": None,
+        "eligible_causes": ["preempted"],
+    }
+    assert server.calls[0].body["retry_policy"] == wanted
+    assert server.calls[1].body["sessions"][0]["retry_policy"] == wanted
+    with pytest.raises(ValidationError):
+        RetryPolicy(max_retrys=3)  # type: ignore[call-arg]
+    # It knows the server's fields, and says the same of those that are not given.
+    theirs = InlinePolicy.model_fields
+    assert RetryPolicy.model_fields.keys() == theirs.keys()
+    for name, field in RetryPolicy.model_fields.items():
+        if name != "eligible_causes":
+            assert field.default == theirs[name].default
+    InlinePolicy.model_validate(policy.body())
 
 
 def test_many_are_created_in_one_call_that_can_be_repeated(server: FakeServer) -> None:

@@ -79,8 +79,71 @@ def test_an_archived_policy_is_created_anew(
 ) -> None:
     gone = answers.policy(status={"archived_at": answers.START.isoformat()})
     server.on("GET /retry-policies/ml/", gone)
-    server.on("PUT /retry-policies/ml/", Reply(answers.policy(revision=2), 201))
-    assert command("apply", "-f", write(POLICY)).stdout == "retrypolicy/ml created, revision 2\n"
+    server.on("POST /retry-policies/", Reply(answers.policy(revision=2), 201))
+    for word in ("apply", "create"):
+        said = command(word, "-f", write(POLICY)).stdout
+        assert said == "retrypolicy/ml created, revision 2\n"
+    assert command("update", "-f", write(POLICY)).exit_code == 3
+
+
+def test_create_makes_and_update_changes(
+    command: Command, server: FakeServer, write: Write
+) -> None:
+    file = write(POLICY)
+    server.on("GET /retry-policies/ml/", answers.policy())
+    server.on("PUT /retry-policies/ml/", answers.policy(revision=2))
+    assert command("update", "-f", file).stdout == "retrypolicy/ml configured, revision 2\n"
+    refused = command("create", "-f", file)
+    assert refused.exit_code == 5
+    assert "it is there already; change it: reprise update -f FILE" in refused.stderr
+    server.on("GET /retry-policies/ml/", problem(404, "Not found"))
+    server.on("POST /retry-policies/", Reply(answers.policy(), 201))
+    refused = command("update", "-f", file)
+    assert refused.exit_code == 3
+    assert "there is none yet; make it: reprise create -f FILE" in refused.stderr
+    assert command("create", "-f", file).stdout == "retrypolicy/ml created, revision 1\n"
+    # Somebody else has made it between the look and the call.
+    server.on("POST /retry-policies/", problem(409, "Conflict", "it is there"))
+    assert command("create", "-f", file).exit_code == 5
+
+
+def test_create_needs_a_file_or_a_command(command: Command, server: FakeServer) -> None:
+    for arguments in (("--project", "a/b"), ("-f", "x.yaml", "domain", "research")):
+        refused = command("create", *arguments)
+        assert refused.exit_code == 2
+    assert server.calls == []
+
+
+def test_a_document_of_armada_is_sent_as_it_is(
+    command: Command, server: FakeServer, write: Write
+) -> None:
+    file = write(POLICY.replace("reprise/v1", "armadaproject.io/v1"))
+    server.on("GET /retry-policies/ml/", problem(404, "Not found"))
+    server.on("POST /retry-policies/", Reply(answers.policy(), 201))
+    assert command("apply", "-f", file).exit_code == 0
+    assert server.calls[-1].body["apiVersion"] == "armadaproject.io/v1"
+    # No other kind of ours has Armada's form.
+    refused = command("apply", "-f", write(QUEUE.replace("reprise/v1", "armadaproject.io/v1")))
+    assert "apiVersion: must be reprise/v1" in refused.stderr
+
+
+def test_a_queue_is_made_with_the_policies_that_it_follows(
+    command: Command, server: FakeServer, project: None
+) -> None:
+    server.on("POST /queues/", Reply(answers.queue(), 201))
+    typed = ("--retry-policy", "infra, ml", "--retry-policy", "last", "--priority-factor", "0.5")
+    assert command("create", "queue", "batch", *typed).exit_code == 0
+    assert server.calls[-1].body == {
+        "project": "research/vision",
+        "name": "batch",
+        "retry_policies": ["infra", "ml", "last"],
+        "priority_factor": 0.5,
+    }
+    assert command("create", "queue", "lab/other/night").exit_code == 0
+    assert server.calls[-1].body == {"project": "lab/other", "name": "night"}
+    refused = command("create", "queue", "batch", "--retry-policy", "a,,b")
+    assert refused.exit_code == 2
+    assert command("create", "queue", "lab/x/night", "--project", "lab/y").exit_code == 2
 
 
 def test_what_somebody_else_made_meanwhile_is_changed(

@@ -160,6 +160,7 @@ def test_what_is_not_there_says_where_it_was_looked_for(
     ("args", "said"),
     [
         (["get", "widgets"], "the kinds are: domains, projects, memberships"),
+        (["get", "polices"], "there is no kind 'polices' (did you mean policies?)"),
         (["describe", "policy"], "see: reprise get policies"),
         (["delete", "defaults"], "say whose"),
         (["get", "policy/a", "b"], "not both"),

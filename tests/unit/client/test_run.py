@@ -41,12 +41,12 @@ def test_run_follows_every_attempt(command: Command, server: FakeServer) -> None
     assert result.exit_code == 0
     assert result.stdout == "no luck\ndone"
     said = result.stderr.splitlines()
-    assert said[0] == f"--- attempt 1 of 4, session {IDS[0]}"
-    assert said[1] == "attempt 1 of 4 failed: kernel_nonzero_exit, exit code 3, on node-a"
-    assert said[2].startswith("attempt 2 of 4 is due since ")
+    assert said[0] == f"--- attempt 1; 0 of 3 retries for failures used, session {IDS[0]}"
+    assert said[1] == "attempt 1 failed: kernel_nonzero_exit, exit code 3, on node-a"
+    assert said[2].startswith("attempt 2 is due since ")
     assert said[2].endswith("because kernel_nonzero_exit; pays inline/failure 1 of 3")
-    assert said[3] == f"--- attempt 2 of 4, session {IDS[1]}"
-    assert said[-1] == "attempt 2 of 4 succeeded"
+    assert said[3] == f"--- attempt 2; 1 of 3 retries for failures used, session {IDS[1]}"
+    assert said[-1] == "attempt 2 succeeded"
     body = server.calls[0].body
     assert body["command"] == ["sh", "-c", "x"]
     assert body["retry_policies"] == ["ml"]
@@ -74,7 +74,7 @@ def test_what_never_ran_says_why(command: Command, server: FakeServer) -> None:
     server.on(at(0), end)
     server.on(at(0, "logs/"), answers.log(b""))
     said = command("run", "busybox", "false").stderr.splitlines()
-    assert said[1] == "attempt 1 of 4 failed: image_pull_failure, on node-a"
+    assert said[1] == "attempt 1 failed: image_pull_failure, on node-a"
     assert said[2] == "container main: its image busybox cannot be pulled."
 
 
@@ -119,7 +119,7 @@ def test_an_interrupt_cancels_the_chain_and_waits_for_it(
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Cancelling" in said
-    assert "attempt 1 of 4 was cancelled" in said
+    assert "attempt 1 was cancelled" in said
     assert "Traceback" not in said
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from retry.policy import InlinePolicy
 from tests.unit.client import answers
 from tests.unit.client.answers import IDS
 from tests.unit.client.conftest import Command
@@ -96,13 +97,11 @@ def test_list_shows_attempts_and_what_waits(command: Command, server: FakeServer
     result = command("session", "list", "--status", "error", "--tip", "--limit", "2")
     head, first, second = result.stdout.splitlines()
     assert head.split()[:4] == ["ID", "NAME", "STATUS", "ATTEMPT"]
-    assert first.split()[:8] == [
+    assert first.split()[:6] == [
         IDS[1],
         "train",
         "ERROR",
         "2",
-        "of",
-        "4",
         "kernel_nonzero_exit",
         "exhausted",
     ]
@@ -136,9 +135,9 @@ def test_info_tells_the_place_in_the_chain_and_what_comes_next(
     lines = dict(
         line.split(maxsplit=1) for line in command("session", "info", IDS[1]).stdout.splitlines()
     )
-    assert lines["Attempt"].strip() == "attempt 2 of 4"
+    assert lines["Attempt"].strip() == "attempt 2; 1 of 3 retries for failures used"
     assert lines["Parent"].strip() == IDS[0]
-    assert lines["Next"].startswith("attempt 3 of 4 in ")
+    assert lines["Next"].startswith("attempt 3 in ")
     assert lines["Next"].strip().endswith("because kernel_nonzero_exit; pays inline/failure 2 of 3")
     assert "exit code 3" in lines["Status"]
 
@@ -273,6 +272,84 @@ def test_explain_prints_sentences_and_trace(command: Command, server: FakeServer
     assert whole == answers.decision()
 
 
+def test_explain_of_a_success_tells_what_led_to_it(command: Command, server: FakeServer) -> None:
+    said = "retry, because the inline policy retries kernel_nonzero_exit"
+    chain = [
+        {"id": IDS[0], "attempt": 0, "status": "ERROR", "exit_code": 3, "decision": said},
+        {"id": IDS[1], "attempt": 1, "status": "TERMINATED", "exit_code": 0, "decision": None},
+    ]
+    server.on(at(1, "retry-decision/"), problem(404, "Not found", "it succeeded"))
+    server.on(at(1), answers.succeeded(1))
+    server.on(at(1, "attempts/"), chain)
+    result = command("session", "explain", IDS[1])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Attempt 2 succeeded; the one before it failed, and came back")
+    assert said in result.stdout
+    whole = json.loads(command("session", "explain", IDS[1], "--json").stdout)
+    assert [each["id"] for each in whole["chain"]] == IDS[:2]
+    server.on(at(1), answers.session(attempt=1))
+    assert command("session", "explain", IDS[1]).exit_code == 3
+
+
+def test_json_is_asked_for_in_either_way(command: Command, server: FakeServer) -> None:
+    server.on("GET /sessions/", answers.page(answers.session()))
+    server.on("GET /retry-policies/ml/", answers.policy())
+    for line in ("session list", "get policy ml --domain d"):
+        short = command(*line.split(), "--json")
+        assert short.exit_code == 0, short.output
+        assert short.stdout == command(*line.split(), "-o", "json").stdout
+    assert command("session", "list", "-o", "yaml", "--json").exit_code == 2
+    # What stands behind the dashes is the session's own.
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    assert command("session", "create", "any", "--", "x", "--json").exit_code == 0
+    assert server.calls[-1].body["command"] == ["x", "--json"]
+
+
+def test_every_field_of_the_inline_policy_is_an_option(
+    command: Command, server: FakeServer
+) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    typed = (
+        "--retries 3 --preemption-retries 9 --retry-delay 1.5 --backoff exponential "
+        "--backoff-multiplier 3 --max-retry-delay 60 --jitter none --jitter-ratio 0.5 "
+        "--eligible-cause oom_killed --eligible-cause preempted --retry-on-exit-code 75 "
+        "--retry-on-exit-code 76 --no-retry-on-exit-code 2 --max-chain-duration 3600 "
+        "--no-emit-retry-events"
+    )
+    for line in ("session create any", "run any --detach"):
+        assert command(*line.split(), *typed.split()).exit_code == 0
+        policy = server.calls[-1].body["retry_policy"]
+        assert policy == {
+            "max_retries": 3,
+            "max_preemption_retries": 9,
+            "retry_delay": 1.5,
+            "backoff": "exponential",
+            "backoff_multiplier": 3.0,
+            "max_retry_delay": 60.0,
+            "jitter": "none",
+            "jitter_ratio": 0.5,
+            "eligible_causes": ["oom_killed", "preempted"],
+            "retry_on_exit_codes": [75, 76],
+            "no_retry_on_exit_codes": [2],
+            "max_chain_duration": 3600.0,
+            "emit_retry_events": False,
+        }
+        assert policy.keys() == InlinePolicy.model_fields.keys()
+
+
+def test_the_lines_of_a_command_are_lines(command: Command, server: FakeServer) -> None:
+    script = "set -e\necho 'one'\nexit 3\n"
+    server.on(at(0), answers.session(command=["sh", "-c", script]))
+    table = command("session", "info", IDS[0]).stdout
+    shown = [line.strip() for line in table.splitlines()]
+    first = next(number for number, line in enumerate(shown) if line.startswith("Command"))
+    assert shown[first].endswith("sh -c 'set -e")
+    assert shown[first + 2] == "exit 3"
+    as_yaml = command("session", "info", IDS[0], "-o", "yaml").stdout
+    assert "- |\n  set -e\n  echo 'one'\n  exit 3\n" in as_yaml
+    assert yaml.safe_load(as_yaml)["command"][2] == script
+
+
 def test_a_trace_leaves_out_what_nobody_reads(command: Command, server: FakeServer) -> None:
     step = {"step": "delay", "result": 2.243687488218388, "cap": 3600.0, "reason": "", "found": []}
     server.on(at(1, "retry-decision/"), {**answers.decision(), "trace": [step]})
@@ -297,7 +374,7 @@ def test_wait_exits_as_the_last_attempt_did(
     result = command("session", "wait", IDS[0])
     assert result.exit_code == code
     assert result.stdout == ""
-    assert "attempt 1 of 4 " in result.stderr
+    assert "attempt 1 " in result.stderr
 
 
 def test_wait_gives_up_in_time(command: Command, server: FakeServer) -> None:

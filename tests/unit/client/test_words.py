@@ -8,6 +8,7 @@ from reprise_client.cli.words import (
     granted,
     outcome,
     span,
+    standing,
     what_next,
     when,
 )
@@ -47,27 +48,30 @@ def test_a_moment_is_told_from_now_and_exactly() -> None:
     assert when(None, NOW) == ""
 
 
-@pytest.mark.parametrize(
-    ("attempt", "most", "text"),
-    [(1, 4, "attempt 2 of 4"), (1, None, "attempt 2"), (4, 4, "attempt 5")],
-)
-def test_attempts_count_from_one(attempt: int, most: int | None, text: str) -> None:
-    assert attempt_of(RetryState(attempt=attempt, max_attempts=most)) == text
+def test_attempts_count_from_one() -> None:
+    state = RetryState(attempt=1, max_attempts=70)
+    assert (attempt_of(state), attempt_of(state, ahead=1)) == ("attempt 2", "attempt 3")
+
+
+def test_the_server_says_which_budget_binds() -> None:
+    told = "attempt 3; 2 of 2 retries for failures used"
+    assert standing(RetryState(attempt=2, max_attempts=70, summary=told)) == told
+    assert standing(RetryState(attempt=2, max_attempts=70)) == "attempt 3"  # an older server
 
 
 def test_a_waiting_retry_says_when_why_and_who_pays() -> None:
     due = (NOW + timedelta(seconds=42)).isoformat()
     assert what_next(session(due_at=due), DECISION, NOW) == (
-        "attempt 3 of 4 in 42 s (14:01:42), because kernel_nonzero_exit; pays inline/failure 2 of 3"
+        "attempt 3 in 42 s (14:01:42), because kernel_nonzero_exit; pays inline/failure 2 of 3"
     )
 
 
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        ({"due_at": START.isoformat()}, "attempt 3 of 4 is due since 14:00:00, because kernel_"),
-        ({"state": "held"}, "attempt 3 of 4 is held while retries are paused or switched off"),
-        ({"state": "retried", "next_session_id": IDS[2]}, f"attempt 3 of 4 is {IDS[2]}"),
+        ({"due_at": START.isoformat()}, "attempt 3 is due since 14:00:00, because kernel_"),
+        ({"state": "held"}, "attempt 3 is held while retries are paused or switched off"),
+        ({"state": "retried", "next_session_id": IDS[2]}, f"attempt 3 is {IDS[2]}"),
         (
             {"state": "exhausted", "reason": "max_retries"},
             "no retry, because its retries are used up",
@@ -79,13 +83,15 @@ def test_what_comes_next(state: dict[str, Any], text: str) -> None:
     assert what_next(session(**state), None, NOW).startswith(text)
 
 
-def test_a_running_attempt_says_what_is_left() -> None:
+def test_a_running_attempt_says_whether_it_may_come_back() -> None:
     def running(attempt: int) -> str:
         return what_next(Session.model_validate(answers.session(attempt=attempt)), None, NOW)
 
-    assert running(1) == "if it fails, up to 2 more attempts"
-    assert running(2) == "if it fails, up to 1 more attempt"
+    assert running(2) == "if it fails, it may be retried"
     assert running(3) == ""
+    unbounded = answers.session(attempt=3, retry_state={"max_attempts": None})
+    told = what_next(Session.model_validate(unbounded), None, NOW)
+    assert told == "if it fails, it may be retried"
 
 
 def test_an_outcome_names_the_facts() -> None:
@@ -100,14 +106,14 @@ def test_an_outcome_names_the_facts() -> None:
             {"due_at": (NOW + timedelta(seconds=200)).isoformat()},
             {"paced": True, "paid_by": "ml/lost", "used": 0, "limit": 5},
             (
-                "attempt 3 of 4 is postponed by the storm limit to 14:04:20 (in 3 min 20 s), "
+                "attempt 3 is postponed by the storm limit to 14:04:20 (in 3 min 20 s), "
                 "because kernel_nonzero_exit; pays ml/lost 1 of 5"
             ),
         ),
         (
             {"due_at": START.isoformat()},
             {"paced": True, "requested_by": "ada", "paid_by": "manual", "used": 0, "limit": None},
-            "attempt 3 of 4 is due since 14:00:00, asked for by ada; pays manual 1",
+            "attempt 3 is due since 14:00:00, asked for by ada; pays manual 1",
         ),
     ],
 )
@@ -128,7 +134,7 @@ def test_a_retry_with_a_slot_of_its_own(
 )
 def test_a_held_retry_says_which_switch(switch: str | None, text: str) -> None:
     told = what_next(session(state="held"), None, NOW, switch)
-    assert told == f"attempt 3 of 4 is held while {text}, because kernel_nonzero_exit"
+    assert told == f"attempt 3 is held while {text}, because kernel_nonzero_exit"
 
 
 def test_a_refusal_names_the_rule() -> None:

@@ -28,6 +28,8 @@ class AgentProcess:
         self._token.write_text(TOKEN)
         self._url = url
         self._process: subprocess.Popen[bytes] | None = None
+        self.wrapper: list[str] = []
+        """What becomes the agent, such as `prlimit` with its options."""
 
     def command(self, *options: str) -> list[str]:
         return [
@@ -38,7 +40,11 @@ class AgentProcess:
     def start(self, *options: str, **environ: str) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(*options), cwd=ROOT, stderr=log, env={**os.environ, **environ}
+                [*self.wrapper, *self.command(*options)],
+                cwd=ROOT,
+                stderr=log,
+                # Those who want runs isolated say so: most tests look into their directories.
+                env={**os.environ, "REPRISE_ISOLATE_RUNS": "off", **environ},
             )
 
     @property

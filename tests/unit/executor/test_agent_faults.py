@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,20 @@ def test_a_busy_report_is_sent_again(server: FakeServer, agent: AgentProcess, st
     server.wait_settled(session)
     assert session.statuses[0] == "PREPARING"
     assert session.statuses[-1] == "TERMINATED"
+
+
+def test_an_agent_takes_the_descriptors_that_it_may_have(
+    server: FakeServer, idle_agent: AgentProcess
+) -> None:
+    """Its runs get what it was started with."""
+    idle_agent.wrapper = ["prlimit", "--nofile=300:4000"]
+    idle_agent.start()
+    session = shell(server, "ulimit -Sn; ulimit -Hn")
+    server.wait_settled(session)
+    assert session.log == b"300\n4000\n"
+    limits = Path(f"/proc/{idle_agent.process.pid}/limits").read_text().splitlines()
+    (files,) = [each.split()[3:5] for each in limits if each.startswith("Max open files")]
+    assert files == ["4000", "4000"]
 
 
 @pytest.mark.parametrize("outcome", ["stale", "invalid"])
@@ -275,6 +290,22 @@ def test_an_agent_that_was_taken_over_kills_its_runs_and_ends(
     assert "a newer agent of this executor exists (incarnation 2)" in agent.log.read_text()
 
 
+def test_output_that_was_refused_comes_from_an_agent_that_was_taken_over(
+    server: FakeServer, agent: AgentProcess
+) -> None:
+    """Its run has succeeded, which was told without it; nobody else has it."""
+    server.refusal = lambda verb, _: 503 if verb == "logs" else None
+    session = shell(server, "echo said")
+    server.wait_settled(session)
+    assert (session.final["status"], session.log) == ("TERMINATED", b"")
+    server.take_over()
+    until(lambda: "a newer agent of this executor exists" in agent.log.read_text())
+    server.refusal = lambda _verb, _body: None
+    assert agent.wait() == 3
+    assert session.log == b"said\n"
+    assert "is not with the server yet" not in agent.log.read_text()
+
+
 def test_a_new_state_directory_goes_on_after_the_servers_incarnation(
     server: FakeServer, idle_agent: AgentProcess
 ) -> None:
@@ -351,6 +382,7 @@ def test_an_agent_dies_with_its_parent(server: FakeServer, idle_agent: AgentProc
     parent = subprocess.Popen(
         [sys.executable, "-c", start, *idle_agent.command("--die-with-parent")],
         cwd=ROOT,
+        env={**os.environ, "REPRISE_ISOLATE_RUNS": "off"},
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )

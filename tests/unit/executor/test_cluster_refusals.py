@@ -10,13 +10,16 @@ from executor.drivers.api_refusals import (
     Exists,
     Expired,
     Invalid,
+    NamespaceTransient,
+    NamespaceTrouble,
     NotThere,
     OwnTrouble,
+    TooMany,
     Transient,
     refusal_of,
 )
 from executor.drivers.kubernetes_api import Cluster
-from executor.drivers.object_maker import CREATE_TRIES, ObjectMaker
+from executor.drivers.object_maker import MOST_REFUSED, ObjectMaker, Patience
 
 POD = 'pods "reprise-1-0" is forbidden: '
 
@@ -50,19 +53,21 @@ def status(code: int, message: str, reason: str = "Forbidden", **details: Any) -
         (404, 'admission webhook "w.example.org" denied the request: no such team', Invalid),
         (409, 'admission webhook "w.example.org" denied the request: twice', Invalid),
         (401, "Unauthorized", OwnTrouble),
-        (403, 'pods is forbidden: User "e" cannot create resource "pods"', OwnTrouble),
-        (403, POD + "exceeded quota: q, requested: pods=1, used: pods=4", OwnTrouble),
+        (403, 'pods is forbidden: User "e" cannot create resource "pods"', NamespaceTrouble),
+        (403, POD + "exceeded quota: q, requested: pods=1, used: pods=4", NamespaceTrouble),
         (403, POD + "unable to create new content in namespace a because it is being terminated",
-         OwnTrouble),
-        (403, POD + "status unknown for quota: q, resources: pods", Transient),
+         NamespaceTrouble),
+        (403, POD + "status unknown for quota: q, resources: pods", NamespaceTransient),
         (
             403,
             POD + 'error looking up service account a/default: serviceaccount "default" not found',
-            Transient,
+            NamespaceTransient,
         ),
         (408, "Timeout: request did not complete", Transient),
-        (429, "too many requests", Transient),
-        (500, 'failed calling webhook "w": Post "https://w": no route to host', Transient),
+        (429, "too many requests", TooMany),
+        (500, 'failed calling webhook "w": Post "https://w": no route to host', NamespaceTransient),
+        (500, "Internal error occurred: resource quota evaluation timed out", NamespaceTransient),
+        (500, "etcdserver: no leader", Transient),
         (504, "Timeout: request did not complete within requested timeout", Transient),
         (410, "too old resource version", Expired),
         (504, "Timeout: Too large resource version: 9, current: 4", Expired),
@@ -74,7 +79,7 @@ def test_whose_fault_a_refusal_is(code: int, message: str, meaning: type[ApiRefu
 
 def test_a_namespace_that_is_not_there_is_told_from_an_object() -> None:
     said = status(404, 'namespaces "a" not found', "NotFound", kind="namespaces")
-    assert type(refusal_of(404, said, making=True)) is OwnTrouble
+    assert type(refusal_of(404, said, making=True)) is NamespaceTrouble
     said = status(404, 'pods "a" not found', "NotFound", kind="pods")
     assert type(refusal_of(404, said)) is NotThere
 
@@ -83,7 +88,7 @@ def test_a_conflict_is_a_taken_name_only_if_it_says_so() -> None:
     """Pods that are made at one time write the status of one quota."""
     conflict = 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'
     said = status(409, conflict, "Conflict")
-    assert type(refusal_of(409, said, making=True)) is Transient
+    assert type(refusal_of(409, said, making=True)) is NamespaceTransient
     assert type(refusal_of(409, said)) is Exists
     said = status(409, 'pods "a" already exists', "AlreadyExists")
     assert type(refusal_of(409, said, making=True)) is Exists
@@ -96,12 +101,20 @@ def test_what_stands_before_the_api_server_knows_nothing_of_the_pod(code: int) -
 
 
 class Played:
-    """Answers of a cluster to what is made, in order: a refusal is raised."""
+    """Answers of a cluster to what is made, in order: a refusal is raised. It is there for whoever
+    asks after so many questions (`seen_after`)."""
 
-    def __init__(self, *answers: ApiRefusal | None, namespaces: ApiRefusal | None = None):
+    def __init__(
+        self,
+        *answers: ApiRefusal | None,
+        namespaces: ApiRefusal | None = None,
+        seen_after: int = 1 << 30,
+    ):
         self.answers = list(answers)
         self.namespaces = namespaces
+        self.seen_after = seen_after
         self.made: list[str] = []
+        self.asked = 0
 
     async def create(self, path: str, body: Any) -> Any:
         self.made.append(path)
@@ -111,28 +124,66 @@ class Played:
         return body
 
     async def call(self, _method: str, path: str) -> Any:
+        self.asked += path == "/own"
+        if self.asked > self.seen_after:
+            return {"metadata": {"name": "late"}}
         raise NotThere(path)
 
 
-def make(played: Played) -> Any:
-    maker = ObjectMaker(cast("Cluster", played), asyncio.Semaphore(1), create_namespaces=True)
-    body = {"metadata": {"name": "p", "namespace": "a"}}
-    return asyncio.run(maker.make("/api/v1/namespaces/a/pods", "/own", body))
+def make(played: Played, settles_in: float = 60.0, **patience: Any) -> Any:
+    maker = ObjectMaker(
+        cast("Cluster", played),
+        asyncio.Semaphore(1),
+        create_namespaces=True,
+        settles_in=settles_in,
+    )
+    body = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
+    made = maker.make("/api/v1/namespaces/a/pods", "/own", body, Patience(**patience))
+    return asyncio.run(made)
+
+
+def test_it_is_tried_for_as_long_as_it_is_wanted() -> None:
+    refused = [Transient("no leader", unsure=False)] * 5
+    assert make(Played(*refused, None), rest=_at_once)["metadata"]["name"] == "p"
+    with pytest.raises(TooMany):
+        make(Played(*[TooMany("not now", unsure=False)] * MOST_REFUSED, None), rest=_at_once)
+    with pytest.raises(Transient, match="no leader"):
+        make(Played(*refused, None), settles_in=0.0, rest=_at_once)
+
+
+def test_a_pod_that_is_made_after_all_is_not_missed() -> None:
+    """An answer was lost, and a first look finds nothing: it may be under way still."""
+    played = Played(Transient("no answer"), seen_after=2)
+    wanted = iter((True, False))
+    assert make(played, 6.0, wanted=wanted.__next__, rest=_at_once)["metadata"]["name"] == "late"
+    assert played.asked == 3
+
+
+def test_what_cannot_be_under_way_any_more_is_not_there() -> None:
+    played = Played(Transient("no answer"))
+    wanted = iter((True, False))
+    with pytest.raises(Transient, match="no answer"):
+        make(played, 0.2, wanted=wanted.__next__, rest=_at_once)
+    assert played.asked == 2
+
+
+async def _at_once(_seconds: float) -> None:
+    """It does not matter here how long one rests."""
 
 
 def test_a_namespace_that_was_just_made_gets_its_account_a_moment_later() -> None:
-    missing = OwnTrouble('namespaces "a" not found (404)')
-    played = Played(missing, *[Transient("no account yet")] * (CREATE_TRIES - 1), None)
+    missing = NamespaceTrouble('namespaces "a" not found (404)')
+    played = Played(missing, *[NamespaceTransient("no account yet")] * 2, None)
     assert make(played)["metadata"]["name"] == "p"
     assert played.made.count("/api/v1/namespaces") == 1
 
 
 def test_sessions_of_a_new_project_may_make_its_namespace_at_one_time() -> None:
-    missing = OwnTrouble('namespaces "a" not found (404)')
+    missing = NamespaceTrouble('namespaces "a" not found (404)')
     assert make(Played(missing, None, namespaces=Exists("it is there")))
 
 
 def test_a_namespace_that_does_not_come_is_tried_once() -> None:
-    missing = OwnTrouble('namespaces "a" not found (404)')
+    missing = NamespaceTrouble('namespaces "a" not found (404)')
     with pytest.raises(OwnTrouble):
         make(Played(missing, missing))

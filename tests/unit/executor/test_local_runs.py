@@ -150,6 +150,30 @@ def test_output_past_the_cap_is_not_sent(server: FakeServer) -> None:
     assert session.log_pieces == 1
 
 
+def test_a_long_output_keeps_its_end(server: FakeServer) -> None:
+    server.log_cap, server.log_tail = 100_000, 50_000
+    script = "for n in range(40_000): print(f'line {n:094}')"
+    session = server.submit(sys.executable, "-c", script)
+    server.wait_settled(session)
+    whole = b"".join(b"line %094d\n" % n for n in range(40_000))
+    beginning, _, end = session.log.partition(b"\n==== ")
+    told, _, end = end.partition(b" ====\n")
+    assert beginning == whole[:100_000]
+    assert whole.endswith(end)
+    assert end.startswith(b"line ")
+    assert len(end) > 49_000
+    missing = len(whole) - len(beginning) - len(end)
+    assert told == b"%d bytes of the output are missing here" % missing
+    assert len(session.log) <= 150_000
+
+
+def test_an_output_that_just_fits_has_no_gap(server: FakeServer) -> None:
+    server.log_cap, server.log_tail = 100_000, 50_000
+    session = server.submit(sys.executable, "-c", "print('x' * 149_000)")
+    server.wait_settled(session)
+    assert session.log == b"x" * 149_000 + b"\n"
+
+
 def test_the_termination_log_becomes_the_message(server: FakeServer) -> None:
     script = 'head -c 5000 /dev/zero | tr "\\0" a > "$REPRISE_TERMINATION_LOG";'
     session = shell(server, script + 'printf "end\\377" >> "$REPRISE_TERMINATION_LOG"; exit 1')

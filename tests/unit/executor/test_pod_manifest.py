@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
 from executor.drivers import pod_names
-from executor.drivers.pod_manifest import ManifestError, headless_service, manifests, problem_of
+from executor.drivers.pod_manifest import (
+    ManifestError,
+    headless_service,
+    manifests,
+    problem_of,
+    secret,
+)
 from executor.drivers.pod_merge import literal
 from executor.drivers.protocol import Order
 from executor.runs import RunFiles
@@ -27,6 +34,7 @@ ENVIRON = {
     "REPRISE_QUEUE": "fast",
     "REPRISE_JOB_SET": "",
 }
+OWNER = {"metadata": {"name": "first", "uid": "u-1"}}
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -128,16 +136,22 @@ def test_nobody_overrides_what_reprise_says() -> None:
     }
     metadata = {
         "name": "mine",
-        "finalizers": [],
+        "finalizers": ["mine/mine"],
+        "ownerReferences": [{"kind": "Job", "name": "mine"}],
         "labels": {"reprise.dev/session": "x", "team": "t"},
         "annotations": {"reprise.dev/name": "x", "note": "n"},
     }
-    made = pod(
+    given = order(
         environ={"REPRISE_RANK": "7", "REPRISE_SIMULATE": "{}"},
         batch_timeout=60,
         pod_spec={"metadata": metadata, "spec": spec},
         labels={"reprise.dev/rank": "8", "stage": "x"},
     )
+    # What would not be heard is refused; where an operator lets it pass, it is not heard.
+    with pytest.raises(ManifestError, match=r"metadata\.name: is refused here"):
+        pods(given)
+    (made,) = pods(given, refused=[path for path in REFUSED if not path.startswith("metadata.")])
+    assert "ownerReferences" not in made["metadata"]
     (container,) = made["spec"]["containers"]
     told = variables(container)
     assert (told["REPRISE_ATTEMPT"], told["REPRISE_RANK"]) == ("0", "0")
@@ -175,7 +189,7 @@ def test_the_rest_of_a_pod_spec_stays() -> None:
         "imagePullSecrets": [{"name": "registry"}],
         "serviceAccountName": "runner",
         "automountServiceAccountToken": True,
-        "tolerations": [{"operator": "Exists"}],
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "priorityClassName": "low",
         "nodeSelector": {"gpu": "a100"},
         "securityContext": {"runAsUser": 1000},
@@ -490,3 +504,37 @@ class TestLabels:
         metadata = pod(labels={key: value})["metadata"]
         assert (metadata["labels"].get(key) == value) is stays
         assert json.loads(metadata["annotations"]["reprise.dev/labels"]) == {key: value}
+
+
+def test_secrets_are_named_and_never_told() -> None:
+    given = replace(
+        order(environ={"PLAIN": "p"}, cluster_size=2),
+        secrets={"TOKEN": "s3cret$(HOME)", "odd name": "", "REPRISE_QUEUE": "mine"},
+    )
+    first, second = pods(given)
+    body = secret(given, executor="east 1", namespace="ns", owner=OWNER)
+    assert body["stringData"] == {
+        "variable-0": "s3cret$(HOME)",
+        "variable-1": "",
+        "variable-2": "mine",
+    }
+    assert body["immutable"] is True
+    assert body["metadata"]["namespace"] == "ns"
+    assert body["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "u-1"}
+    ]
+    assert "s3cret" not in json.dumps([first, second])
+    for made in (first, second):
+        told = variables(made["spec"]["containers"][0])
+        source = {"name": body["metadata"]["name"], "key": "variable-0"}
+        assert told["TOKEN"] == {"secretKeyRef": source}
+        assert told["odd name"]["secretKeyRef"]["key"] == "variable-1"
+        assert told["PLAIN"] == "p"
+        # Nothing that a user says overrides these.
+        assert told["REPRISE_QUEUE"] == "fast"
+    # Of the first it is to be known that its Secret is still to come.
+    assert [pod_names.awaits_secret(made) for made in (first, second, pod())] == [
+        True,
+        False,
+        False,
+    ]

@@ -407,3 +407,73 @@ class TestTrimming:
     @pytest.mark.parametrize("odd", [None, 3, "pod", [], {}, {"metadata": [], "status": 3}])
     def test_what_is_no_pod_is_an_empty_one(self, odd: Any) -> None:
         assert trimmed(odd) == trimmed({})
+
+
+def test_the_end_of_a_sidecar_is_not_when_a_rank_failed(three: SessionStory) -> None:
+    def of_rank(name: str, at: str) -> Any:
+        ended = failed(name, at)
+        ended["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+        state = {"terminated": {"exitCode": 7, "finishedAt": "2026-11-21T00:00:01Z"}}
+        ended["status"]["initContainerStatuses"] = [{"name": "proxy", "state": state}]
+        return ended
+
+    three.relist([running(name) for name in NAMES])
+    pods = [of_rank(NAMES[0], "2026-11-21T00:00:05Z"), failed(NAMES[1], "2026-11-21T00:00:03Z", 4)]
+    told = three.relist([*pods, failed(NAMES[2], "2026-11-21T00:00:06Z")])
+    pod = evidence(told)["pod"]
+    assert pod["metadata"]["name"] == NAMES[1]
+
+
+class TestLastWords:
+    """What a pod does not say of its end itself, and what is not about its end."""
+
+    def unhealthy(self, probe: str = "Liveness", **fields: Any) -> dict[str, Any]:
+        words = f"{probe} probe failed: HTTP probe failed with statuscode: 500"
+        return heard("Unhealthy", type="Warning", message=words, **fields)
+
+    def killing(self, container: str = "main", **fields: Any) -> dict[str, Any]:
+        words = f"Container {container} failed liveness probe, will be restarted"
+        return heard("Killing", message=words, **fields)
+
+    def test_a_probe_that_ended_it(self, one: SessionStory) -> None:
+        one.see(running("pod-0"))
+        for event in (self.unhealthy(), self.killing()):
+            one.hear(event)
+        told = one.see(failed("pod-0", code=137))
+        words = "Liveness probe failed: HTTP probe failed with statuscode: 500"
+        assert evidence(told)["pod_message"] == words
+
+    def test_the_end_of_it_is_enough(self, one: SessionStory) -> None:
+        one.hear(self.killing())
+        said = evidence(one.see(failed("pod-0", code=137)))
+        assert said["pod_message"] == "Container main failed liveness probe"
+
+    @pytest.mark.parametrize("probe", ["Liveness", "Readiness"])
+    def test_a_probe_that_did_not(self, one: SessionStory, probe: str) -> None:
+        one.hear(self.unhealthy(probe))
+        assert evidence(one.see(failed("pod-0", code=3)))["pod_message"] == ""
+
+    def test_nor_one_of_another_container(self, one: SessionStory) -> None:
+        about = {"name": "pod-0", "fieldPath": "spec.initContainers{proxy}"}
+        one.hear(self.killing("proxy", involvedObject=about))
+        assert evidence(one.see(failed("pod-0", code=3)))["pod_message"] == ""
+
+    def test_what_was_heard_of_it_before_is_not_why(self, one: SessionStory) -> None:
+        one.see(running("pod-0"))
+        one.hear(heard("NodeNotReady", type="Warning"))
+        told = one.see(failed("pod-0", code=3))
+        assert brief(told) == [("ERROR", "")]
+
+    def test_the_rank_is_among_the_facts(self, three: SessionStory) -> None:
+        three.relist([running(name) for name in NAMES])
+        others = [succeeded(NAMES[0]), succeeded(NAMES[1])]
+        told = three.relist([*others, failed(NAMES[2], code=3)])
+        assert evidence(told)["rank"] == 2
+
+    def test_of_one_pod_there_is_none(self, one: SessionStory) -> None:
+        assert "rank" not in evidence(one.see(failed("pod-0", code=3)))
+
+    def test_a_node_that_does_not_answer_is_told(self, one: SessionStory) -> None:
+        one.see(running("pod-0"))
+        told = one.see(pod("pod-0", "Unknown", state=RUNNING))
+        assert brief(told) == [("RUNNING", "Unknown: its node does not answer")]

@@ -58,3 +58,8 @@ def container(pod: Any, name: str, *, init: bool = False, **state: dict[str, Any
 def ended(code: int, reason: str = "Error", **fields: Any) -> dict[str, Any]:
     """A container's `terminated`."""
     return {"exitCode": code, "reason": reason, "finishedAt": "2026-11-21T00:12:00Z", **fields}
+
+
+def composed(name: str) -> Any:
+    """A pod that was put together by hand, of one's own; see the README of the fixtures."""
+    return deepcopy(_read(PODS.parent / "composed" / f"{name}.json")[0])

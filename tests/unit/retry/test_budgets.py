@@ -2,8 +2,10 @@ from typing import Any
 
 import pytest
 
-from retry.decide import Settings, budgets, counters_after, max_attempts
+from retry.decide import Settings, budgets, counters_after, max_attempts, open_budgets
+from retry.matching import NamedPolicy
 from tests.unit.retry.build import a_policy
+from tests.unit.retry.named import named as a_named
 
 
 def test_the_payer_counts_one_more_and_the_others_stay() -> None:
@@ -13,31 +15,80 @@ def test_the_payer_counts_one_more_and_the_others_stay() -> None:
     assert counters == {"inline/failure": 2}
 
 
+RULES: list[dict[str, Any]] = [
+    {"name": "moved", "action": "Retry", "onConditions": ["Preempted"], "retryLimit": 10},
+    {"name": "fatal", "action": "Fail", "onExitCodes": {"operator": "In", "values": [2]}},
+]
+LIMITED = a_named(*RULES, name="ml")
+OPEN = a_named({"action": "Retry", "onConditions": ["Evicted"]}, name="open")
+RETRIES = a_named(name="all", defaultAction="Retry", retryLimit=4)
+FAILS = a_named(name="none", defaultAction="Fail")
+
+
 @pytest.mark.parametrize(
-    ("retry_count", "counters", "policy", "global_max_retries", "attempts"),
+    ("counters", "policy", "named", "global_max_retries", "attempts"),
     [
-        (0, {}, {}, 150, 1),
-        (0, {}, {"max_retries": 3}, 150, 4),
-        (0, {}, {"max_retries": 3, "max_preemption_retries": 100}, 150, 4),
-        (2, {"inline/failure": 1, "inline/preemption": 1}, {"max_retries": 3}, 150, 5),
-        (9, {"inline/preemption": 9}, {"max_preemption_retries": 100}, 150, 10),
-        (1, {"inline/preemption": 1}, {"max_retries": 3}, 2, 3),
-        (0, {}, {"max_retries": 3, "max_preemption_retries": 0}, 150, 4),
-        (0, {}, {"max_retries": 1000}, 150, 151),
-        (2, {"manual": 2}, {"max_retries": 3}, 150, 6),
-        (2, {"manual": 2}, {"max_retries": 3}, 1, 4),
-        (7, {"inline/failure": 7}, {"max_retries": 3}, 150, 8),
+        ({}, {}, (), 150, 1),
+        ({}, {"max_retries": 3}, (), 150, 4),
+        # What preemptions may add is a part of the bound, and never more than its budget.
+        ({}, {"max_retries": 3, "max_preemption_retries": 100}, (), 150, 104),
+        ({"inline/preemption": 9}, {"max_preemption_retries": 100}, (), 150, 101),
+        (
+            {"inline/failure": 1, "inline/preemption": 1},
+            {"max_retries": 3, "max_preemption_retries": 0},
+            (),
+            150,
+            5,
+        ),
+        ({"inline/preemption": 1}, {"max_retries": 3}, (), 2, 3),
+        ({}, {"max_retries": 1000}, (), 150, 151),
+        ({"manual": 2}, {"max_retries": 3}, (), 150, 6),
+        ({"manual": 2}, {"max_retries": 3}, (), 1, 3),
+        ({"inline/failure": 7}, {"max_retries": 3}, (), 150, 8),
+        ({"ml/moved": 4}, {"max_retries": 1}, (LIMITED,), 150, 12),
+        # Nothing bounds a rule without a limit but what bounds all chains.
+        ({}, {"max_retries": 3}, (LIMITED, OPEN), 150, None),
+        ({"manual": 150}, {}, (OPEN,), 150, 151),
+        # A default action is asked where no inline budget is, and only the first policy's.
+        ({}, {}, (RETRIES,), 150, 5),
+        ({}, {"max_retries": 3}, (RETRIES,), 150, 4),
+        ({}, {"max_retries": 3, "max_preemption_retries": 0}, (RETRIES,), 150, 8),
+        ({}, {}, (FAILS, RETRIES), 150, 1),
+        # Nothing is eligible that could spend the budget.
+        ({}, {"max_retries": 3, "eligible_causes": []}, (), 150, 1),
+        ({}, {"max_retries": 3, "eligible_causes": ["preempted"]}, (), 150, 4),
+        (
+            {},
+            {"max_retries": 3, "max_preemption_retries": 5, "eligible_causes": ["preempted"]},
+            (),
+            150,
+            6,
+        ),
     ],
 )
-def test_the_attempts_of_a_chain_that_goes_on_failing(
-    retry_count: int,
+def test_the_most_attempts_of_a_chain(
     counters: dict[str, int],
     policy: dict[str, Any],
+    named: tuple[NamedPolicy, ...],
     global_max_retries: int,
-    attempts: int,
+    attempts: int | None,
 ) -> None:
     settings = Settings(global_max_retries=global_max_retries)
-    assert max_attempts(retry_count, counters, a_policy(**policy), (), settings) == attempts
+    unspent = open_budgets("batch", counters, a_policy(**policy), named)
+    assert max_attempts(sum(counters.values()), unspent, settings) == attempts
+
+
+def test_what_can_never_be_retried_has_one_attempt() -> None:
+    policy = a_policy(max_retries=5, max_preemption_retries=60)
+    assert open_budgets("interactive", {}, policy, (LIMITED, OPEN)) == []
+    assert max_attempts(0, [], Settings()) == 1
+
+
+def test_the_bound_is_never_below_an_attempt_that_waits() -> None:
+    """Its budget may be gone: a bound was lowered, a policy edited."""
+    assert max_attempts(1, [], Settings(), followed=True) == 3
+    spent = open_budgets("batch", {"inline/failure": 1}, a_policy(max_retries=1), ())
+    assert max_attempts(1, spent, Settings(), followed=True) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import pytest
 
 from retry.causes import RetryCause
 from retry.decide import Decision, Mode, Settings
+from retry.endings import told_of
 from retry.evidence import Termination
 from retry.explain import explain
 from retry.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exited
+from tests.unit.retry.recorded import NAMES, composed, recorded
 
 
 def told(decision: Decision) -> list[str]:
@@ -32,7 +34,7 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
     )
     assert told(decision) == [
         "The container main was OOM-killed on node n1, so the cause is oom_killed.",
-        "2 of 3 retries of budget inline/failure were used; this one pays from it.",
+        "2 of 3 retries for failures were used; this one pays from it.",
         "The delay is 1 min x 2^2 = 4 min, plus 12 s of jitter, under the cap of 1 h.",
         "The retry comes due 14 min 12 s after the chain began, within its limit of 1 d.",
         "The session is retried after 4 min 12 s, at 2030-01-01 00:14:12 UTC.",
@@ -91,7 +93,7 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
         ),
         (
             decided(chain=a_chain(retry_count=3), max_retries=3),
-            "3 of 3 retries of budget inline/failure were used, so none is left.",
+            "3 of 3 retries for failures were used, so none is left.",
         ),
         (
             decided(chain=a_chain(retry_count=3), max_retries=3),
@@ -99,7 +101,7 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
         ),
         (
             decided(PREEMPTED, max_preemption_retries=5),
-            "0 of 5 retries of budget inline/preemption were used; this one pays from it.",
+            "0 of 5 retries for preemptions were used; this one pays from it.",
         ),
         (
             decided(max_retries=1, jitter="none"),
@@ -184,3 +186,86 @@ SLOTTED = "for a slot of its own: it was over the limit of retries a minute"
 def test_what_became_of_it_is_told_last(fields: dict[str, Any], sentence: str) -> None:
     stored = {"action": "retry", "state": "scheduled", "delay": 5.0} | fields
     assert explain(stored, [])[1:] == [sentence]
+
+
+def because(termination: Termination) -> str:
+    """The first sentence, and the message of a session that ended like this."""
+    first = told(decided(termination))[0]
+    assert first.startswith(told_of(termination).partition(":")[0])
+    return first
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "deleted-graceful",
+            "The pod on node lab-node was deleted by somebody, so the cause is agent_transient.",
+        ),
+        (
+            "refused-sysctl",
+            (
+                "Node lab-node refused the pod (SysctlForbidden), so the cause is start_failure. "
+                'The cluster said: Pod was rejected: forbidden sysctl: "net.core.somaxconn" not '
+                "allowlisted."
+            ),
+        ),
+        (
+            "out-of-cpu",
+            (
+                "Node lab-node refused the pod (OutOfcpu), so the cause is agent_transient. The "
+                "cluster said: Pod was rejected: Node didn't have enough resource: cpu, requested: "
+                "64000, used: 0, capacity: 2000."
+            ),
+        ),
+        (
+            "kueue-preempted",
+            (
+                "The run was preempted on node lab-node, so the cause is preempted. The cluster "
+                "said: Preempted to accommodate a workload "
+                "(UID: 0f3f0e6c-6a53-4c27-b5a4-3c86f0f6b0b1) due to "
+                "prioritization in the ClusterQueue."
+            ),
+        ),
+        (
+            "oom-killed",
+            "The container main was OOM-killed on node lab-node, so the cause is oom_killed.",
+        ),
+        (
+            "sidecar-crash-loop",
+            (
+                "The container main exited with code 3 on node lab-node, so the cause is "
+                "kernel_nonzero_exit."
+            ),
+        ),
+    ],
+)
+def test_the_cluster_has_its_say(name: str, sentence: str) -> None:
+    pod = recorded(name) if name in NAMES else composed(name)
+    assert because(Termination.from_json({"pod": pod})) == sentence
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"conditions": ["PodDeleted", "PodVanished"]}, "The pod was deleted by somebody"),
+        ({"reason": "PodVanished", "node": "n1"}, "The pod on node n1 has vanished"),
+        ({"conditions": ["NodeLost"], "node": "n1"}, "Node n1 does not answer"),
+        ({"conditions": ["NodeShutdown"]}, "Its node was shut down"),
+        ({"lease_expired": True, "conditions": ["PodDeleted"]}, "The platform lost the run"),
+        ({"reason": "OutOfexample.com/gpu"}, "The platform lost the run or could not take it"),
+        ({"conditions": ["Preempted"], "rank": 3}, "Rank 3 was preempted"),
+        (
+            {"containers": [{"name": "main", "exit_code": 4}], "rank": 0},
+            "The container main of rank 0 exited with code 4",
+        ),
+        (
+            {"reason": "PodDeleted", "rank": 2, "node": "n1"},
+            "The pod of rank 2 on node n1 was deleted by somebody",
+        ),
+    ],
+)
+def test_who_ended_it_is_told(facts: dict[str, Any], sentence: str) -> None:
+    termination = Termination.from_json(facts)
+    assert told_of(termination) == sentence
+    assert because(termination).startswith(f"{sentence}, so the cause is")

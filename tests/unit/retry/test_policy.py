@@ -134,7 +134,7 @@ def test_what_is_wrong_is_named_by_field(field: str, value: Any, text: str) -> N
 @pytest.mark.parametrize("item", ["oom", 3, None, ["oom_killed"]])
 def test_an_unknown_cause_gets_the_list_of_causes(item: object) -> None:
     (text,) = refusal({"eligible_causes": ["oom_killed", item]})["eligible_causes"]
-    assert text.startswith("must be one of: user_cancelled, ")
+    assert text.startswith("must be one of: preempted, ")
     assert text.endswith(", unknown")
 
 

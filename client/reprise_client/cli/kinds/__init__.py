@@ -1,5 +1,6 @@
 """The kinds of things that documents describe, in the order in which they need each other."""
 
+from difflib import get_close_matches
 from typing import Any
 
 from reprise_client.cli.exits import USAGE, CommandError
@@ -34,7 +35,10 @@ def kind_called(word: str) -> Kind[Any]:
         if word.lower() in kind.words:
             return kind
     known = ", ".join(kind.words[0] for kind in KINDS)
-    raise CommandError(f"there is no kind {word!r}; the kinds are: {known}", USAGE)
+    words = [each for kind in KINDS for each in kind.words]
+    close = get_close_matches(word.lower(), words, n=1)
+    near = f" (did you mean {close[0]}?)" if close else ""
+    raise CommandError(f"there is no kind {word!r}{near}; the kinds are: {known}", USAGE)
 
 
 def kind_named(name: object) -> Kind[Any] | None:

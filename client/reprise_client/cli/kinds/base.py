@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from reprise_client.cli.exits import NOT_FOUND, CommandError
+from reprise_client.cli.exits import INVALID, NOT_FOUND, CommandError
 from reprise_client.cli.scope import Scope
 from reprise_client.errors import ApiError
 
@@ -19,11 +20,28 @@ if TYPE_CHECKING:
     from reprise_client.api import Client
 
 API_VERSION = "reprise/v1"
+ARMADA = "armadaproject.io/v1"
+"""What Armada's own documents of the same form have in its place."""
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
 P = ParamSpec("P")
 Item = TypeVar("Item")
 Row = Sequence[str | Text]
+
+
+class How(Enum):
+    """What is wanted of a document: to make what it describes, to change it, or whichever fits."""
+
+    APPLY = auto()
+    CREATE = auto()
+    UPDATE = auto()
+
+    def require(self, *, there: bool) -> None:
+        """Raise `CommandError` if what is wanted cannot be, since the thing is there, or is not."""
+        if there and self is How.CREATE:
+            raise CommandError("it is there already; change it: reprise update -f FILE", INVALID)
+        if not there and self is How.UPDATE:
+            raise CommandError("there is none yet; make it: reprise create -f FILE", NOT_FOUND)
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,14 @@ class Kind(ABC, Generic[Item]):
         """What the server would not see that is wrong in a `spec`: paths, and what is wrong."""
         yield from ()
 
+    def versions(self) -> tuple[str, ...]:
+        """What a document may have as its `apiVersion`, our own first."""
+        return (API_VERSION,)
+
     @abstractmethod
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         """Make or change what a document says; `asked` is the scope that the options name.
 
         Raises `FieldError` and what the SDK raises.
@@ -165,17 +189,18 @@ def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def found_or_made(
-    read: Callable[[], Item | None], create: Callable[[], Item]
+    read: Callable[[], Item | None], create: Callable[[], Item], how: How
 ) -> tuple[Item | None, Item | None]:
-    """What is there, or else what was made now; raises what `create` does."""
+    """What is there, or else what was made now; raises what `create` and `How.require` do."""
     before = read()
+    how.require(there=before is not None)
     if before is not None:
         return before, None
     try:
         return None, create()
     except ApiError as error:
         # Somebody else may have made it since.
-        if error.status != 409 or (before := read()) is None:
+        if error.status != 409 or how is How.CREATE or (before := read()) is None:
             raise
         return before, None
 

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from reprise_client.cli.kinds.base import (
     CREATED,
     Applied,
+    How,
     NamedKind,
     Row,
     changed,
@@ -38,11 +39,18 @@ class CategoryKind(NamedKind["FailureCategory"]):
     heads = ("NAME", "POSITION", "MATCHERS", "CHANGED")
     wide_heads = ("MATCHES",)
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+    def apply(
+        self,
+        client: Client,
+        data: Mapping[str, Any],
+        asked: Scope | None,  # noqa: ARG002
+        how: How,
+    ) -> Applied:
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
             lambda: found_or_none(client.failure_category, name),
             lambda: client.failure_category_create(name, **spec),
+            how,
         )
         read = before.etag if before else ""
         after = after or client.failure_category_apply(name, if_match=read, **spec)

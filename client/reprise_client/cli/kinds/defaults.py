@@ -15,6 +15,7 @@ from reprise_client.cli.kinds.base import (
     UNCHANGED,
     Applied,
     FieldError,
+    How,
     Kind,
     Row,
     changed,
@@ -47,7 +48,9 @@ class DefaultsKind(Kind["RetryDefaults"]):
             elif value is not None and not isinstance(value, dict):
                 yield f"spec.{key}", "must be a mapping of fields"
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         told = Scope.told(data["metadata"])
         if asked is not None and told not in {Scope(), asked}:
             path = f"metadata.{'project' if told.project else 'domain'}"
@@ -55,13 +58,14 @@ class DefaultsKind(Kind["RetryDefaults"]):
         policy, bounds = (data["spec"].get(key) or {} for key in SPEC)
         query = (asked or told).query
         before = client.retry_defaults(**query)
+        new = before.updated_at is None
+        how.require(there=not new)
         if (before.policy, before.bounds) == (policy, bounds):
             # Each write is audited, also if it changes nothing.
             return Applied(self.address(before), UNCHANGED)
         after = client.retry_defaults_put(
             policy=policy, bounds=bounds, if_match=before.etag, **query
         )
-        new = before.updated_at is None
         return Applied(self.address(after), CREATED if new else changed(before, after, *SPEC))
 
     def field_path(self, name: str) -> str:

@@ -14,6 +14,7 @@ from reprise_client.cli.exits import NOT_FOUND
 from reprise_client.cli.kinds.base import (
     Applied,
     FieldError,
+    How,
     NamedKind,
     Row,
     changed,
@@ -43,13 +44,20 @@ class ExecutorKind(NamedKind["Executor"]):
     heads = ("NAME", "HEALTH", "HEARTBEAT", "CORDONED", "LEASES", "NODES", "DRIVER")
     wide_heads = ("PROJECTS", "REASON", "TROUBLE", "CREATED")
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+    def apply(
+        self,
+        client: Client,
+        data: Mapping[str, Any],
+        asked: Scope | None,  # noqa: ARG002
+        how: How,
+    ) -> Applied:
         """Changes one that is there: what makes one has to take its token."""
         name = str(data["metadata"]["name"])
         before = found_or_none(client.executor, name)
         if before is None:
             text = f"there is no executor {name}; make it: reprise executor create {name}"
             raise FieldError("metadata.name", text, NOT_FOUND)
+        how.require(there=True)
         after = client.executor_change(name, **{**SPEC, **data["spec"]})
         return Applied(after.name, changed(before, after, *SPEC))
 
@@ -91,6 +99,10 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Health", health_text(item)),
                     ("Heartbeat", _heartbeat(item)),
                     ("Trouble", item.trouble),
+                    *(
+                        (f"Trouble of {each.project}", each.trouble)
+                        for each in item.project_troubles
+                    ),
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Draining", draining if item.draining_since else ""),
                     ("Serves", _served(item)),

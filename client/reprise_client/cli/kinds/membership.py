@@ -15,6 +15,7 @@ from reprise_client.cli.kinds.base import (
     CREATED,
     Applied,
     FieldError,
+    How,
     Kind,
     Row,
     changed,
@@ -45,7 +46,9 @@ class MembershipKind(Kind["Membership"]):
             if key != "role":
                 yield f"spec.{key}", "is not a known field"
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         told = Scope.told(data["metadata"])
         scope = asked if told == Scope() else told
         if scope is None or scope.domain is None:
@@ -56,6 +59,7 @@ class MembershipKind(Kind["Membership"]):
         before, after = found_or_made(
             lambda: _read(client, user, scope),
             lambda: client.membership_create(user, role, **scope.query),
+            how,
         )
         if before is None:
             assert after is not None  # noqa: S101  # it was made, then

@@ -11,10 +11,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.kinds.base import (
+    API_VERSION,
+    ARMADA,
     CONFIGURED,
     CREATED,
     UNCHANGED,
     Applied,
+    How,
     Kind,
     Row,
     found_or_made,
@@ -28,25 +31,39 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import PolicyUses, RetryPolicy
+    from reprise_client.operator_models import NamedRetryPolicy, PolicyUses
 
 REVISIONS_SHOWN = 10
 
 
-class PolicyKind(Kind["RetryPolicy"]):
+class PolicyKind(Kind["NamedRetryPolicy"]):
     name = "RetryPolicy"
-    words = ("policies", "policy", "rp", "retrypolicies", "retrypolicy")
+    words = (
+        "policies",
+        "policy",
+        "rp",
+        "retrypolicies",
+        "retrypolicy",
+        "retry-policies",
+        "retry-policy",
+    )
     metadata_keys = ("name", "domain", "project")
     heads = ("NAME", "SCOPE", "RULES", "LIMIT", "DEFAULT", "REVISION", "USED BY")
     wide_heads = ("CHANGED", "BY", "NAMED BY", "WARNINGS")
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def versions(self) -> tuple[str, ...]:
+        return (API_VERSION, ARMADA)
+
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         scope = asked or Scope.told(data["metadata"])
         document = {key: value for key, value in data.items() if key != "status"}
         query = (asked or Scope()).query
         before, after = found_or_made(
-            lambda: _read(client, str(data["metadata"]["name"]), scope),
+            lambda: _live(_read(client, str(data["metadata"]["name"]), scope)),
             lambda: client.retry_policy_create(document, **query),
+            how,
         )
         read = before.etag if before else ""
         after = after or client.retry_policy_apply(document, if_match=read, **query)
@@ -55,16 +72,16 @@ class PolicyKind(Kind["RetryPolicy"]):
             self.address(after), _outcome(before, after), status.revision, status.warnings
         )
 
-    def document(self, item: RetryPolicy) -> dict[str, Any]:
+    def document(self, item: NamedRetryPolicy) -> dict[str, Any]:
         return item.model_dump(mode="json", exclude_unset=True)
 
-    def all(self, client: Client, home: Scope | None) -> Iterable[RetryPolicy]:
+    def all(self, client: Client, home: Scope | None) -> Iterable[NamedRetryPolicy]:
         if home is None:
             return client.retry_policies()
         reach = {scope.address for scope in home.line()}
         return (each for each in client.retry_policies() if _scope(each).address in reach)
 
-    def find(self, client: Client, typed: str, home: Scope) -> RetryPolicy:
+    def find(self, client: Client, typed: str, home: Scope) -> NamedRetryPolicy:
         """By its name in the scope or one above, or by its whole address.
 
         A name is unique along that line, save for archived policies, which come last.
@@ -78,17 +95,17 @@ class PolicyKind(Kind["RetryPolicy"]):
             raise missing("retry policy", name, where, self.words[0])
         return found[0]
 
-    def delete(self, client: Client, item: RetryPolicy) -> str:
+    def delete(self, client: Client, item: NamedRetryPolicy) -> str:
         outcome = client.retry_policy_delete(item.metadata["name"], **_scope(item).query)
         if outcome != "archived":
             return outcome
         return "archived: it goes on deciding for the unfinished chains that name it"
 
-    def address(self, item: RetryPolicy) -> str:
+    def address(self, item: NamedRetryPolicy) -> str:
         place = _scope(item).address
         return f"{place}/{item.metadata['name']}" if place else str(item.metadata["name"])
 
-    def row(self, item: RetryPolicy, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: NamedRetryPolicy, now: datetime) -> Row:  # noqa: ARG002
         limit = item.spec.get("retryLimit")
         return [
             item.metadata["name"],
@@ -100,7 +117,7 @@ class PolicyKind(Kind["RetryPolicy"]):
             str(len(list(_places(item.status.used_by)))),
         ]
 
-    def wide_row(self, item: RetryPolicy, now: datetime) -> Row:
+    def wide_row(self, item: NamedRetryPolicy, now: datetime) -> Row:
         return [
             when(item.status.created_at, now),
             item.status.created_by,
@@ -108,7 +125,7 @@ class PolicyKind(Kind["RetryPolicy"]):
             str(len(item.status.warnings) or ""),
         ]
 
-    def description(self, client: Client, item: RetryPolicy, now: datetime) -> RenderableType:
+    def description(self, client: Client, item: NamedRetryPolicy, now: datetime) -> RenderableType:
         spec, status = item.spec, item.status
         archived = f"{when(status.archived_at, now)}, for the chains that name it"
         return Group(
@@ -130,24 +147,29 @@ class PolicyKind(Kind["RetryPolicy"]):
             *_revisions(client, item, now),
         )
 
-    def warning(self, client: Client, item: RetryPolicy) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: NamedRetryPolicy) -> str:  # noqa: ARG002
         if item.status.archived_at is not None:
             return "it is archived already, and goes when no unfinished chain names it"
         return ""
 
 
-def _outcome(before: RetryPolicy | None, after: RetryPolicy) -> str:
-    if before is None or before.status.archived_at:
+def _outcome(before: NamedRetryPolicy | None, after: NamedRetryPolicy) -> str:
+    if before is None:
         return CREATED
     same = before.status.revision == after.status.revision
     return UNCHANGED if same else CONFIGURED
 
 
-def _read(client: Client, name: str, scope: Scope) -> RetryPolicy | None:
+def _read(client: Client, name: str, scope: Scope) -> NamedRetryPolicy | None:
     return found_or_none(client.retry_policy, name, **scope.query)
 
 
-def _scope(item: RetryPolicy) -> Scope:
+def _live(found: NamedRetryPolicy | None) -> NamedRetryPolicy | None:
+    """None of an archived one, too: it is made anew, as one that was never there."""
+    return None if found is None or found.status.archived_at else found
+
+
+def _scope(item: NamedRetryPolicy) -> Scope:
     return Scope.told(item.metadata)
 
 
@@ -188,7 +210,7 @@ def _rules(spec: Mapping[str, Any]) -> list[RenderableType]:
     ]
 
 
-def _revisions(client: Client, item: RetryPolicy, now: datetime) -> list[RenderableType]:
+def _revisions(client: Client, item: NamedRetryPolicy, now: datetime) -> list[RenderableType]:
     query = _scope(item).query
     listed = client.retry_policy_revisions(item.metadata["name"], **query)
     newest = list(islice(listed, REVISIONS_SHOWN + 1))

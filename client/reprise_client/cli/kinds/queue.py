@@ -14,6 +14,7 @@ from reprise_client.cli.kinds.base import (
     CREATED,
     Applied,
     FieldError,
+    How,
     Kind,
     Row,
     changed,
@@ -28,7 +29,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import Queue, RetryPolicy
+    from reprise_client.operator_models import NamedRetryPolicy, Queue
 
 SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
 
@@ -45,15 +46,18 @@ class QueueKind(Kind["Queue"]):
             if key in spec:
                 yield f"spec.{key}", "belongs in metadata"
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         told = Scope.told(data["metadata"])
         if asked is not None and told not in {Scope(), asked}:
             raise FieldError("metadata.project", f"must be that of {asked.words}, as asked", USAGE)
-        project = _project(client, told if told.project else asked)
+        project = project_meant(client, told if told.project else asked)
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
             lambda: found_or_none(client.queue, f"{project}/{name}"),
             lambda: client.queue_create(project, name, **spec),
+            how,
         )
         read = before.etag if before else ""
         after = after or client.queue_apply(f"{project}/{name}", if_match=read, **spec)
@@ -80,7 +84,7 @@ class QueueKind(Kind["Queue"]):
 
     def find(self, client: Client, typed: str, home: Scope) -> Queue:
         """By its name in the project, or by its whole address."""
-        address = typed if "/" in typed else f"{_project(client, home)}/{typed}"
+        address = typed if "/" in typed else f"{project_meant(client, home)}/{typed}"
         found = found_or_none(client.queue, address)
         if found is None:
             place, _, name = address.rpartition("/")
@@ -137,7 +141,8 @@ def _share(queue: Queue) -> str:
     return f"{queue.usage.share:.1%} of the pool" if queue.usage else ""
 
 
-def _project(client: Client, scope: Scope | None) -> str:
+def project_meant(client: Client, scope: Scope | None) -> str:
+    """The project of a queue that is typed or described; raises `CommandError` if none is known."""
     home = home_scope(client, scope)
     if home.project is None:
         raise CommandError("a queue is a project's: name it with --project DOMAIN/NAME", USAGE)
@@ -168,5 +173,5 @@ def _policies(client: Client, item: Queue, now: datetime) -> list[RenderableType
     return [heading("Policies of its chains, before those that a session adds"), table]
 
 
-def _policy_row(kind: PolicyKind, policy: RetryPolicy | None, name: str, now: datetime) -> Row:
+def _policy_row(kind: PolicyKind, policy: NamedRetryPolicy | None, name: str, now: datetime) -> Row:
     return [name, *[""] * (len(kind.heads) - 1)] if policy is None else kind.row(policy, now)

@@ -15,6 +15,7 @@ from reprise_client.cli.kinds.base import (
     UNCHANGED,
     Applied,
     FieldError,
+    How,
     Kind,
     NamedKind,
     Row,
@@ -49,10 +50,16 @@ class DomainKind(NamedKind["Domain"]):
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return nothing_said(spec)
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+    def apply(
+        self,
+        client: Client,
+        data: Mapping[str, Any],
+        asked: Scope | None,  # noqa: ARG002
+        how: How,
+    ) -> Applied:
         name = str(data["metadata"]["name"])
         before, _ = found_or_made(
-            lambda: found_or_none(client.domain, name), lambda: client.domain_create(name)
+            lambda: found_or_none(client.domain, name), lambda: client.domain_create(name), how
         )
         return Applied(name, UNCHANGED if before else CREATED)
 
@@ -103,7 +110,9 @@ class ProjectKind(Kind["Project"]):
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return nothing_said(spec)
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:
+    def apply(
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
+    ) -> Applied:
         told, name = data["metadata"].get("domain"), str(data["metadata"]["name"])
         domain = told or (asked and asked.domain)
         if not domain:
@@ -113,6 +122,7 @@ class ProjectKind(Kind["Project"]):
         before, _ = found_or_made(
             lambda: found_or_none(client.project_get, f"{domain}/{name}"),
             lambda: client.project_create(domain, name),
+            how,
         )
         return Applied(f"{domain}/{name}", UNCHANGED if before else CREATED)
 

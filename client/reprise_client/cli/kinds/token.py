@@ -13,6 +13,7 @@ from reprise_client.cli.kinds.base import (
     API_VERSION,
     Applied,
     FieldError,
+    How,
     Kind,
     Row,
     found_or_none,
@@ -38,7 +39,13 @@ class TokenKind(Kind["Token"]):
     heads = ("NAME", "FOR", "BEARER", "PROJECT", "READ ONLY", "EXPIRES", "USED")
     wide_heads = ("MADE WITH", "CREATED")
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+    def apply(
+        self,
+        client: Client,  # noqa: ARG002
+        data: Mapping[str, Any],  # noqa: ARG002
+        asked: Scope | None,  # noqa: ARG002
+        how: How,  # noqa: ARG002
+    ) -> Applied:
         raise FieldError("kind", f"a token is made by a command that shows it: {CREATE}", USAGE)
 
     def document(self, item: Token) -> dict[str, Any]:

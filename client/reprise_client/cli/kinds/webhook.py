@@ -15,6 +15,7 @@ from reprise_client.cli.kinds.base import (
     API_VERSION,
     Applied,
     FieldError,
+    How,
     Kind,
     Row,
     changed,
@@ -44,13 +45,20 @@ class WebhookKind(Kind["Webhook"]):
     heads = ("ID", "PROJECT", "URL", "EVENTS", "STATE")
     wide_heads = ("DESCRIPTION", "CREATED")
 
-    def apply(self, client: Client, data: Mapping[str, Any], asked: Scope | None) -> Applied:  # noqa: ARG002
+    def apply(
+        self,
+        client: Client,
+        data: Mapping[str, Any],
+        asked: Scope | None,  # noqa: ARG002
+        how: How,
+    ) -> Applied:
         """Changes one that is there: what makes one has to take its secret."""
         number = str(data["metadata"]["name"])
         before = found_or_none(client.webhook, number)
         if before is None:
             text = f"there is no webhook {number!r}; make it: {self.made_by}"
             raise FieldError("metadata.name", text, NOT_FOUND)
+        how.require(there=True)
         after = client.webhook_change(before.id, **data["spec"])
         return Applied(after.id, changed(before, after, *SPEC))
 

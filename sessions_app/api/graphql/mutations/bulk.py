@@ -72,6 +72,11 @@ class CreateOutcome(_Outcome, graphene.ObjectType):
 
     outcome = graphene.Field(_outcomes("Created", "created", "exists", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID)
+    warnings = graphene.List(
+        graphene.NonNull(graphene.String),
+        required=True,
+        description="What of the item has no effect.",
+    )
 
 
 class CancelOutcome(_Outcome, graphene.ObjectType):
@@ -134,12 +139,13 @@ class CreateSessions(Change):
 def _created(place: int, outcome: Submitted | calls.Refusal) -> Told:
     if isinstance(outcome, Submitted):
         said = "created" if outcome.created else "exists"
-        return {"outcome": said, "session_id": outcome.session_id, "errors": []}
+        told = {"outcome": said, "session_id": outcome.session_id, "errors": []}
+        return {**told, "warnings": list(outcome.warnings)}
     errors = [
         {**error, "field": ".".join([f"sessions[{place}]", *filter(None, [error["field"]])])}
         for error in errors_of(outcome, SessionCreate)
     ]
-    return {"outcome": "refused", "session_id": None, "errors": errors}
+    return {"outcome": "refused", "session_id": None, "errors": errors, "warnings": []}
 
 
 class ByFilter:

@@ -3,9 +3,10 @@
 from typing import Any
 
 import graphene
+from graphene.utils.str_converters import to_snake_case
 
 from sessions_app.api.calls import retry_config as calls
-from sessions_app.api.calls.retry_config import DefaultsBody, SettingsBody
+from sessions_app.api.calls.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, expected_of
 from sessions_app.api.graphql.mutations.scopes import OfScopeVersion, taken_names
@@ -30,17 +31,19 @@ def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> d
 
 
 class UpdateRetryDefaults(Change):
-    """Change the named fields of a scope's defaults and bounds; the others stay as they are."""
+    """Change the named fields of a scope's defaults and bounds; the others stay as they are, and
+    those of the policy that `unset` names, such as `retryDelay`, are inherited again."""
 
     class Meta:
-        body = DefaultsBody
+        body = DefaultsPatch
 
     Input = OfScopeVersion
     retry_defaults = graphene.Field(RetryDefaults)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /retry-defaults/...`."""
+        """As `PATCH /retry-defaults/...`; in `unset`, too, fields are named as they are here."""
+        given["unset"] = [to_snake_case(name) for name in given.get("unset") or ()]
         return _store_defaults(context, given, keep=True)
 
 

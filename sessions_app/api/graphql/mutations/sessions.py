@@ -27,13 +27,16 @@ class CreateSession(Change):
 
     session = graphene.Field(Session)
     created = graphene.Boolean(description="False: it was there, with the same `creationId`.")
+    warnings = graphene.List(
+        graphene.NonNull(graphene.String), description="What of the input has no effect."
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /sessions/`."""
         made = calls.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
-        return {"session": session, "created": made.created}
+        return {"session": session, "created": made.created, "warnings": list(made.warnings)}
 
 
 class CancelSession(Change):

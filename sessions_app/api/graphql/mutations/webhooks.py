@@ -52,7 +52,7 @@ class CreateWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/`."""
         made = calls.create(context.actor, given)
-        return {"webhook": _told(made), "secret": made.secret}
+        return {"webhook": _told(made), "secret": made.new_secret}
 
 
 class UpdateWebhook(Change):
@@ -99,7 +99,7 @@ class RotateWebhookSecret(Change):
         """As `POST /webhooks/{id}/secret/`."""
         key = _key(given)
         row = calls.new_secret(context.actor, key, given)
-        return {"webhook": _told(row), "secret": row.secret}
+        return {"webhook": _told(row), "secret": row.new_secret}
 
 
 class PauseWebhook(Change):

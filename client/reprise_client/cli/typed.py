@@ -1,0 +1,26 @@
+"""Commands as one would type them."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
+)
+
+
+def typed(command: Sequence[str]) -> str:
+    """A command as one would type it into bash, lines as lines; what nobody sees is escaped."""
+    return " ".join(_typed(word) for word in command)
+
+
+def _typed(word: str) -> str:
+    if not _UNSEEN.search(word):
+        return shlex.quote(word)
+    told = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"$'{_UNSEEN.sub(_escaped, told)}'"
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x80 else f"\\U{code:08x}"

@@ -1,0 +1,81 @@
+"""The end of an output that is longer than a log may be.
+
+The server keeps the beginning as it is written. Of what comes after it the run's file keeps the
+last part; the rest is freed while the run writes on, by a hole at the front of the file, so that
+positions in it stay what they are. When the run has ended, that part follows the beginning, behind
+a line that says how much is missing.
+"""
+
+import json
+import logging
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from executor.runs import RunFiles
+from executor.state import replace_file
+
+log = logging.getLogger(__name__)
+
+STEP = 1024 * 1024
+"""Bytes that are freed at a time, at least."""
+BLOCK = 4096
+LINE_WITHIN = 64 * 1024
+"""The end begins with a whole line, if one begins this early in it."""
+LARGEST = 8 * 1024**4
+"""Some file systems have none beyond 16 TiB."""
+MARKER_BYTES = 100
+
+
+@dataclass
+class LogEnd:
+    """`after` is where the kept beginning stops, `size` how long the end may be with its marker.
+    Once the run has ended, `start` is where its end begins in the file."""
+
+    after: int
+    size: int
+    start: int | None = None
+    marker: str = ""
+    freed: int = 0
+
+    @classmethod
+    def load(cls, files: RunFiles) -> "LogEnd | None":
+        """What an earlier agent has written down, None if the output was short so far."""
+        with suppress(OSError, ValueError, TypeError):
+            return cls(**json.loads(files.end_record.read_bytes()))
+        return None
+
+    def save(self, files: RunFiles) -> None:
+        """Write it down; what is freed cannot be sent again as something else."""
+        with suppress(OSError):
+            replace_file(files.end_record, json.dumps(asdict(self)).encode(), durable=False)
+
+    def roll(self, files: RunFiles) -> bool:
+        """Free what is before the end as it is now; False if that cannot be done here."""
+        size = files.output_size()
+        keep_from = (size - self.size) // BLOCK * BLOCK
+        if keep_from - self.freed < STEP:
+            return True
+        if size > LARGEST or not files.free_output(self.freed, keep_from):
+            log.error("the end of the output of %s cannot be kept", files.key)
+            return False
+        self.freed = keep_from
+        return True
+
+    def read(self, files: RunFiles, offset: int, size: int) -> bytes:
+        """What follows byte `offset` of the log, once the run has ended; empty at its end."""
+        if self.start is None:
+            self._begin(files)
+            self.save(files)
+        marker, position = self.marker.encode(), offset - self.after
+        head = marker[position:] if position < len(marker) else b""
+        begin = (self.start or 0) + max(0, position - len(marker))
+        return (head + files.read_output(begin, size))[:size]
+
+    def _begin(self, files: RunFiles) -> None:
+        total = files.output_size()
+        self.start = max(self.after, total - self.size + MARKER_BYTES)
+        if self.start > self.after:
+            line = files.read_output(self.start, LINE_WITHIN).find(b"\n") + 1
+            self.start += line
+            missing = self.start - self.after
+            self.marker = f"\n==== {missing} bytes of the output are missing here ====\n"

@@ -1,0 +1,190 @@
+"""What nobody may ask of a pod unless an operator says otherwise."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+_BOTH = ("containers[]", "initContainers[]")
+_ANYWHERE = ("", *(f"{kind}." for kind in _BOTH))
+_HANDLERS = (
+    *("livenessProbe", "readinessProbe", "startupProbe"),
+    *("lifecycle.postStart", "lifecycle.preStop"),
+)
+_STORAGE = (
+    # Each names its storage itself, and the node mounts it with rights that are not the pod's.
+    *("nfs", "csi", "gitRepo", "iscsi", "fc", "rbd", "cephfs", "glusterfs", "flexVolume"),
+    *("awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk"),
+    *("flocker", "photonPersistentDisk", "portworxVolume", "quobyte", "scaleIO", "storageos"),
+    "vsphereVolume",
+)
+_ANNOTATIONS = (
+    # Profiles, as before there were fields for them.
+    *("container.apparmor.security.beta.kubernetes.io/*", "seccomp.security.alpha.kubernetes.io/*"),
+    "container.seccomp.security.alpha.kubernetes.io/*",
+    # What a network plugin does for a pod: other networks, addresses, routes, rates.
+    *("k8s.v1.cni.cncf.io/*", "v1.multus-cni.io/*", "cni.projectcalico.org/*", "*cilium.io/*"),
+    *("io.cilium.*", "ovn.kubernetes.io/*", "k8s.ovn.org/*", "vpc.amazonaws.com/*"),
+    *("traffic.sidecar.istio.io/*", "config.linkerd.io/skip-*"),
+    *("networking.gke.io/*", "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"),
+)
+_SAID_BY_REPRISE = (
+    *("name", "generateName", "namespace", "ownerReferences", "finalizers"),
+    *("labels[reprise.dev/*]", "annotations[reprise.dev/*]"),
+)
+
+REFUSED: tuple[str, ...] = (
+    "volumes[].hostPath",
+    *(f"volumes[].{kind}" for kind in _STORAGE),
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "nodeName",
+    "priorityClassName=system-*",
+    "tolerations[].key=",
+    "ephemeralContainers",
+    *(f"{kind}.ports[].hostPort" for kind in _BOTH),
+    *(f"{kind}.{each}.httpGet.host" for kind in _BOTH for each in _HANDLERS),
+    *(f"{kind}.{each}.tcpSocket.host" for kind in _BOTH for each in _HANDLERS),
+    *(f"{kind}.securityContext.privileged" for kind in _BOTH),
+    *(f"{kind}.securityContext.capabilities.add" for kind in _BOTH),
+    *(f"{kind}.securityContext.procMount=Unmasked" for kind in _BOTH),
+    "securityContext.sysctls",
+    *(f"{kind}securityContext.windowsOptions.hostProcess" for kind in _ANYWHERE),
+    *(f"{kind}securityContext.seccompProfile.type=Unconfined" for kind in _ANYWHERE),
+    *(f"{kind}securityContext.appArmorProfile.type=Unconfined" for kind in _ANYWHERE),
+    *(
+        f"{kind}securityContext.seLinuxOptions.{part}"
+        for kind in _ANYWHERE
+        for part in ("type", "user", "role")
+    ),
+    *(f"metadata.annotations[{key}]" for key in _ANNOTATIONS),
+    *(f"metadata.{name}" for name in _SAID_BY_REPRISE),
+)
+"""Whatever reaches beyond the pod, into its node, its network or others' storage, or past the
+cluster's scheduler; and what Reprise says itself, so that it would not be heard.
+
+Each is a path of fields in a pod's `spec`, or in its `metadata`. `[]` goes into every item of a
+list, `[name]` to a key of an object, where `*` stands for anything. `=value` means this value only,
+again with `*`, and `=` alone that the field is not given. A field that is absent, null, false, 0 or
+empty asks for nothing.
+"""
+
+_KEY = re.compile(r"(?P<path>.+)\[(?P<key>[^\]]+)\]")
+
+
+def refused_paths(allowed: Collection[str] = (), added: Iterable[str] = ()) -> tuple[str, ...]:
+    """`REFUSED` without what an operator allows, and with what else is refused.
+
+    Raises `ValueError` for what is allowed although nothing refuses it: it may be misspelt.
+    """
+    if unknown := sorted(set(allowed) - set(REFUSED)):
+        raise ValueError(f"not refused anyway: {', '.join(unknown)}")
+    return (*(path for path in REFUSED if path not in allowed), *added)
+
+
+def refusal(
+    pod_spec: Mapping[str, Any], spec: Mapping[str, Any], refused: Iterable[str]
+) -> str | None:
+    """The first of the refused that a `pod_spec` asks for, with where it does; None if none.
+
+    `spec` is the pod's own, which may be all of the `pod_spec`.
+    """
+    inner = "" if spec is pod_spec else "spec."
+    metadata = pod_spec.get("metadata") or {}
+    # Most specifications are short, and there are many rules.
+    outer = {False: _fields(spec), True: _fields(metadata)}
+    for rule in map(_parsed, refused):
+        fields = outer[rule.of_metadata].get(rule.begin)
+        if fields is None or (rule.then and not rule.missing and rule.then not in fields):
+            continue
+        said = _refusal(pod_spec if rule.of_metadata else spec, rule)
+        if said is not None:
+            return said if rule.of_metadata else inner + said
+    return None
+
+
+class _Rule(NamedTuple):
+    """`begin` and `then` are the first fields of the path, below `metadata` if it is of that; `key`
+    is a pattern of keys, and `only` the value that is refused, "" for any."""
+
+    begin: str
+    then: str
+    of_metadata: bool
+    path: str
+    key: str
+    only: str
+    missing: bool
+
+
+def _fields(value: object) -> Mapping[str, Collection[str]]:
+    """The fields of an object, and for each the fields of what it has there, or of the items."""
+    found: dict[str, Collection[str]] = {}
+    for name, inner in value.items() if isinstance(value, Mapping) else ():
+        items = inner if isinstance(inner, list) else [inner]
+        found[name] = {key for item in items if isinstance(item, Mapping) for key in item}
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _parsed(rule: str) -> _Rule:
+    path, is_value, only = rule.partition("=")
+    by_key = _KEY.fullmatch(path)
+    path, key = (by_key["path"], by_key["key"]) if by_key else (path, "")
+    of_metadata = path.startswith("metadata.")
+    begin, _, rest = path.removeprefix("metadata.").replace("[]", "").partition(".")
+    then = rest.partition(".")[0]
+    return _Rule(begin, then, of_metadata, path, key, only, bool(is_value) and not only)
+
+
+def _refusal(value: Mapping[str, Any], rule: _Rule) -> str | None:
+    if rule.missing:
+        return _missing(value, rule.path)
+    for place, found in _found(value, rule):
+        if _is_one_of(found, rule.only) if rule.only else found:
+            return f"{place}: is refused here"
+    return None
+
+
+def _missing(value: object, path: str) -> str | None:
+    parent, _, name = path.rpartition(".")
+    for place, found in values(value, parent):
+        if isinstance(found, Mapping) and not found.get(name):
+            return f"{place}.{name}: must be given here"
+    return None
+
+
+def _found(value: object, rule: _Rule) -> Iterator[tuple[str, object]]:
+    if not rule.key:
+        yield from values(value, rule.path)
+        return
+    for place, inner in values(value, rule.path):
+        for key in inner if isinstance(inner, Mapping) else ():
+            if fnmatchcase(key, rule.key):
+                yield f"{place}[{key}]", key
+
+
+def _is_one_of(found: object, only: str) -> bool:
+    if "*" in only:
+        return isinstance(found, str) and fnmatchcase(found, only)
+    return only in (found, json.dumps(found))
+
+
+def values(value: object, path: str, place: str = "") -> Iterator[tuple[str, object]]:
+    """Give every value at the path, with where it is; what is of another shape has none."""
+    step, _, rest = path.partition(".")
+    name = step.removesuffix("[]")
+    if not isinstance(value, Mapping) or name not in value:
+        return
+    inner, here = value[name], f"{place}.{name}" if place else name
+    found: Iterable[tuple[str, object]] = [(here, inner)]
+    if step.endswith("[]"):
+        items = inner if isinstance(inner, list) else []
+        found = [(f"{here}[{number}]", item) for number, item in enumerate(items)]
+    for where, each in found:
+        if rest:
+            yield from values(each, rest, where)
+        else:
+            yield where, each

@@ -1,0 +1,73 @@
+"""`manage.py encrypt_secrets`: after a key was put before the others, and after an upgrade."""
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from sessions_app.audit_context import audited
+from sessions_app.errors import SecretUnreadable
+from sessions_app.services.encrypt_secrets import (
+    Encrypted,
+    keys_in_use,
+    secrets_check,
+    secrets_encrypt,
+)
+
+BY = "manage.py encrypt_secrets"
+PATIENCE = 60.0
+"""Seconds for which the transactions of others are waited for."""
+
+
+class Command(BaseCommand):
+    """Can be stopped and run again at any time; everything works meanwhile."""
+
+    help = (
+        "Encrypt the secrets in the database under the first of REPRISE_ENCRYPTION_KEYS, and say "
+        "which of the others nothing needs any more."
+    )
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        try:
+            with audited(by=BY):
+                done = self._encrypt()
+            secrets_check()
+        except SecretUnreadable as error:
+            raise CommandError(str(error)) from error
+        keys = settings.ENCRYPTION_KEYS
+        self.stdout.write(
+            f"encrypted under the key {keys.newest}: the secrets of {done.webhooks} webhooks and "
+            f"{done.sessions} sessions"
+        )
+        used = keys_in_use()
+        for key in keys.ids[1:]:
+            said = "is still needed: run this again" if key in used else "can go, once every "
+            if key not in used:
+                said += f"process was started with {keys.newest} before it"
+            self.stdout.write(f"the key {key} {said}")
+
+    def _encrypt(self) -> Encrypted:
+        """Twice: what others were writing at the first time, a retry may have copied."""
+        first = secrets_encrypt()
+        if not _others_ended():
+            self.stderr.write(
+                "another transaction has been running for over a minute: run this again after it"
+            )
+        rest = secrets_encrypt()
+        return Encrypted(first.webhooks + rest.webhooks, first.sessions + rest.sessions)
+
+
+def _others_ended() -> bool:
+    """Wait until all transactions that write now have ended; whether they did."""
+    until = time.monotonic() + PATIENCE
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+        ((border,),) = cursor.fetchall()
+        while time.monotonic() < until:
+            cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8", [border])
+            if cursor.fetchone() == (True,):
+                return True
+            time.sleep(0.1)
+    return False

@@ -1,0 +1,71 @@
+"""`manage.py migrate`: as Django's, beside servers of the version before."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.commands import migrate
+from django.db import OperationalError, connections
+
+from reprise.direct import connect
+from reprise.postgresql.schema import (
+    PATIENCE_SECONDS,
+    PAUSE_SECONDS,
+    OnlineSchemaEditor,
+    interrupt_vacuum,
+    lacks_lock,
+    short_waits,
+)
+from sessions_app.locks import AdvisoryLock
+
+READING = ("plan", "check_unapplied")
+"""Options with which nothing is changed."""
+
+
+class Command(migrate.Command):
+    """One at a time; a change that does not get its locks at once is tried again for a while."""
+
+    help = f"{migrate.Command.help} Servers of the version before may go on meanwhile."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Django's hook."""
+        connection = connections[options["database"]]
+        if connection.vendor != "postgresql" or any(options[name] for name in READING):
+            super().handle(*args, **options)
+            return
+        with self._alone(), short_waits(connection):
+            usual = connection.SchemaEditorClass
+            connection.SchemaEditorClass = OnlineSchemaEditor
+            try:
+                self._until_done(connection, *args, **options)
+            finally:
+                connection.SchemaEditorClass = usual
+
+    def _until_done(self, connection: Any, *args: Any, **options: Any) -> None:
+        """Go on with the first migration that is not applied, as long as only locks are missing."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                super().handle(*args, **options)
+            except OperationalError as error:
+                if not lacks_lock(error) or time.monotonic() > give_up:
+                    raise
+                self.stdout.write(f" waits: {error}".splitlines()[0])
+                interrupt_vacuum(connection)
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the right to migrate.
+
+        It is asked for again and again: a statement that waited for it would be an old transaction
+        to the other one, which waits for those when it builds an index.
+        """
+        with connect("reprise-migrate") as lock:
+            query = "SELECT pg_try_advisory_lock(%s)"
+            while lock.execute(query, [AdvisoryLock.MIGRATE.value]).fetchone() != (True,):
+                time.sleep(PAUSE_SECONDS)
+            yield

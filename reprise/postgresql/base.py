@@ -1,0 +1,69 @@
+"""The backend itself: `ENGINE` of `DATABASES`."""
+
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from django.db.backends.base.base import NO_DB_ALIAS
+from django.db.backends.postgresql import base
+
+from reprise.call_limits import limits
+from reprise.known_server import see_server
+from reprise.postgresql.pool import PromptPool
+
+_SET = "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)"
+
+
+_django: Any = base  # its stubs know nothing of pools
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """As Django's, with our pool; a connection that serves a call has the limits of calls."""
+
+    @property
+    def pool(self) -> Any:
+        """As Django's, which cannot be told another class."""
+        options = self.settings_dict["OPTIONS"].get("pool")
+        if self.alias == _django.NO_DB_ALIAS or not options:
+            return None
+        pools: dict[str, Any] = self._connection_pools  # type: ignore[attr-defined]
+        if self.alias not in pools:
+            configure: Any = self._configure_connection
+            made: Any = PromptPool(
+                kwargs={**self.get_connection_params(), "autocommit": True},
+                open=False,
+                configure=configure,
+                check=PromptPool.check_connection,
+                **options,
+            )
+            # Of several threads that come here at once, one makes the pool for all.
+            pools.setdefault(self.alias, made)
+        return pools[self.alias]
+
+    def _configure_connection(self, connection: Any) -> bool:
+        """As Django's, and see that the server behind each new connection is known."""
+        commit: bool = super()._configure_connection(connection)  # type: ignore[misc]
+        if self.alias != NO_DB_ALIAS:
+            if commit and not connection.autocommit:
+                connection.commit()
+            see_server(connection)
+        return commit
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """A connection; one statement more when the one before served something else."""
+        connection = super().get_new_connection(conn_params)
+        wanted = limits()
+        if getattr(connection, "limits", None) != wanted:
+            try:
+                connection.execute(_SET, [f"{ms}ms" for ms in wanted or (0, 0)])
+            except psycopg.Error:
+                with suppress(psycopg.Error):
+                    self.pool.putconn(connection) if self.pool else connection.close()
+                raise
+            connection.limits = wanted
+        return connection
+
+    def connect_anew(self) -> None:
+        """Have every connection of this process be a new one, this one as soon as it is free."""
+        if self.pool:
+            self.pool.drain()

@@ -1,0 +1,125 @@
+"""Changes of tables while servers of the version before work on them.
+
+A change that waits for a lock lets nobody past it who comes later, and may hold what the others
+wait for. So it waits for less time than PostgreSQL takes to look for a deadlock: it is the change
+that gives up, never a server, and then it is tried again.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.db.backends.postgresql.schema import DatabaseSchemaEditor
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+PAUSE_SECONDS = 0.5
+PATIENCE_SECONDS = 600.0
+VACUUM_SECONDS = 5.0
+
+_WAIT = """
+    SELECT set_config('lock_timeout', greatest(50, setting::int / 2) || 'ms', false)
+    FROM pg_settings WHERE name = 'deadlock_timeout'
+"""
+_CURRENT = "SELECT current_setting('lock_timeout')"
+_SET = "SELECT set_config('lock_timeout', %s, false)"
+_IS_VALID = """
+    SELECT indisvalid FROM pg_index
+    WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || quote_ident(%s))
+"""
+_VACUUMED = """
+    SELECT DISTINCT relation::regclass::text FROM pg_locks JOIN pg_class c ON c.oid = relation
+    WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND mode = 'ShareUpdateExclusiveLock' AND granted AND pid <> pg_backend_pid()
+        AND c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+"""
+
+
+def lacks_lock(error: BaseException) -> bool:
+    """Whether a change failed only because somebody else held what it needed."""
+    return isinstance(error.__cause__, LockNotAvailable | DeadlockDetected)
+
+
+@contextmanager
+def short_waits(connection: Any) -> Iterator[None]:
+    """Have statements inside wait for a lock half as long as `deadlock_timeout`."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CURRENT)
+        (before,) = cursor.fetchone()
+        cursor.execute(_WAIT)
+    try:
+        yield
+    finally:
+        _wait(connection, before)
+
+
+def _wait(connection: Any, limit: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_SET, [limit])
+
+
+def interrupt_vacuum(connection: Any) -> None:
+    """Have autovacuum let go of tables: it does so for whoever waits longer than it takes to look
+    for a deadlock, which these changes do not. Here nothing else is held meanwhile."""
+    with connection.cursor() as cursor:
+        cursor.execute(_VACUUMED)
+        for (table,) in cursor.fetchall():
+            try:
+                with transaction.atomic(using=connection.alias):
+                    cursor.execute(f"SET LOCAL lock_timeout = '{VACUUM_SECONDS}s'")
+                    cursor.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
+            except OperationalError as error:
+                if not lacks_lock(error):
+                    raise
+
+
+class OnlineSchemaEditor(DatabaseSchemaEditor):
+    """As Django's; outside of a transaction a statement that gets no lock is tried again."""
+
+    def add_index(self, model: Any, index: Any, concurrently: bool = False) -> None:
+        """Add an index; one that an earlier try has left is dropped, or kept if it is whole."""
+        if concurrently and not self.collect_sql and self._is_there(index.name):
+            return
+        super().add_index(model, index, concurrently=concurrently)
+
+    def _is_there(self, name: str) -> bool:
+        with self.connection.cursor() as cursor:
+            cursor.execute(_IS_VALID, [name])
+            found = cursor.fetchone()
+        if found == (False,):
+            self.execute(f"DROP INDEX CONCURRENTLY {self.quote_name(name)}")
+        return bool(found == (True,))
+
+    def execute(self, sql: Any, params: Any = ()) -> None:
+        """As Django's."""
+        if self.collect_sql or self.connection.in_atomic_block:
+            super().execute(sql, params)
+        elif " CONCURRENTLY " in str(sql):
+            self._wait_long(sql, params)
+        else:
+            self._execute_until(sql, params)
+
+    def _execute_until(self, sql: Any, params: Any) -> None:
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                super().execute(sql, params)
+            except OperationalError as error:
+                if not lacks_lock(error) or time.monotonic() > give_up:
+                    raise
+                interrupt_vacuum(self.connection)
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
+
+    def _wait_long(self, sql: Any, params: Any) -> None:
+        """An index that is made beside the work waits for old transactions, and stops nobody."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(_CURRENT)
+            (before,) = cursor.fetchone()
+        _wait(self.connection, "0")
+        try:
+            super().execute(sql, params)
+        finally:
+            _wait(self.connection, before)

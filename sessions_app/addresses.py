@@ -1,0 +1,40 @@
+"""Which address a call comes from, as far as it can be believed."""
+
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from django.conf import settings
+from django.http import HttpRequest
+
+IPV6_PREFIX = 64
+"""Bits. One host commonly has all addresses of such a network."""
+
+UNKNOWN = "0.0.0.0"  # noqa: S104  # nothing is bound to it
+
+
+def client_address(peer: str, forwarded: str) -> str:
+    """Return the address of a client: of an IPv6 one its network.
+
+    `peer` is the other end of the connection, `forwarded` the header `X-Forwarded-For`. The header
+    counts only where the proxy is trusted; the proxy has added its last entry.
+    """
+    told = forwarded.rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
+    return _network(told) or _network(peer) or UNKNOWN
+
+
+def request_address(request: HttpRequest) -> str:
+    """Return the address from which a request comes."""
+    told = request.META.get("HTTP_X_FORWARDED_FOR", "")
+    return client_address(str(request.META.get("REMOTE_ADDR", "")), told)
+
+
+def _network(text: str) -> str | None:
+    """Return the address itself, the network of an IPv6 one, or None if it is no address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((int(address), IPV6_PREFIX), strict=False).network_address)

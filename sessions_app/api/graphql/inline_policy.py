@@ -1,0 +1,62 @@
+"""Inline policies and bounds as GraphQL gives them: of the fields that its inputs take."""
+
+from typing import Any
+
+import graphene
+from graphene.utils.str_converters import to_camel_case
+
+from retry.policy import Bounds as BoundsModel
+from retry.policy import InlinePolicy as PolicyModel
+from sessions_app.api.graphql.inputs import NULLABLE, PolicyNull, output_fields
+from sessions_app.api.graphql.peers import field_of
+
+
+class InlinePolicy(graphene.ObjectType):
+    """An inline policy, which as it is may be sent as an input.
+
+    Of the defaults of a scope, a field that is null is not set, unless `nulls` names it.
+    """
+
+    class Meta:
+        default_resolver = field_of
+
+    locals().update(output_fields(PolicyModel))
+    nulls = graphene.List(
+        graphene.NonNull(PolicyNull),
+        required=True,
+        description="The fields that are set to null, which is a value of its own.",
+    )
+
+    @staticmethod
+    def resolve_nulls(source: dict[str, Any], _info: Any) -> list[str]:
+        """Those that are there and null."""
+        return [to_camel_case(name) for name in NULLABLE if source.get(name, 0) is None]
+
+
+class Bounds(graphene.ObjectType):
+    """What a scope allows those below it to ask for; null is no bound."""
+
+    class Meta:
+        default_resolver = field_of
+
+    locals().update(output_fields(BoundsModel))
+
+
+class FieldLayer(graphene.ObjectType):
+    """Where the value of a field was set."""
+
+    class Meta:
+        default_resolver = field_of
+
+    field = graphene.String(required=True)
+    layer = graphene.String(required=True)
+
+
+def layers_of(merged: dict[str, Any]) -> list[dict[str, str]]:
+    """The layer of each field of what `effective_json` tells."""
+    return [{"field": to_camel_case(name), "layer": each["layer"]} for name, each in merged.items()]
+
+
+def values_of(merged: dict[str, Any]) -> dict[str, Any]:
+    """The values of what `effective_json` tells."""
+    return {name: each["value"] for name, each in merged.items()}

@@ -1,0 +1,95 @@
+"""What GraphQL gives of inline policies may be sent to it again, as it is."""
+
+from typing import Any
+
+import pytest
+
+from retry.policy import InlinePolicy
+from sessions_app.models import Project, RetryDefaults
+from tests import factories
+from tests.graphs import Graph
+from tests.mutations import change, done, refusal
+
+pytestmark = pytest.mark.django_db
+
+FIELDS = """{ maxRetries maxPreemptionRetries retryDelay backoff backoffMultiplier maxRetryDelay
+    jitter jitterRatio eligibleCauses retryOnExitCodes noRetryOnExitCodes maxChainDuration
+    emitRetryEvents nulls }"""
+BOUNDS = "{ maxRetries maxPreemptionRetries maxChainDuration minRetryDelay }"
+HERE = {"project": "acme/work"}
+STORED = {
+    "max_retries": 3,
+    "retry_delay": 5.0,
+    "backoff": "exponential",
+    "jitter": "none",
+    "eligible_causes": ["evicted", "oom_killed"],
+    "no_retry_on_exit_codes": [2],
+    "max_retry_delay": None,
+}
+"""`max_chain_duration` and `max_preemption_retries` are not set; one that is null is."""
+
+
+@pytest.fixture
+def graph(at: Project) -> Graph:
+    return Graph(factories.token(factories.user("root", superuser=True)))
+
+
+def stored(project: Project) -> dict[str, Any]:
+    return dict(RetryDefaults.objects.get(project=project).policy)
+
+
+def test_the_defaults_of_a_scope(graph: Graph, at: Project) -> None:
+    RetryDefaults.objects.create(project=at, policy=STORED, bounds={"max_retries": 9})
+    query = f'{{ retryDefaults(project: "acme/work") {{ policy {FIELDS} bounds {BOUNDS} }} }}'
+    told = graph.ask(query)["retryDefaults"]
+    assert (told["policy"]["retryDelay"], told["policy"]["backoff"]) == (5, "exponential")
+    assert told["policy"]["nulls"] == ["maxRetryDelay"]
+    assert (told["policy"]["emitRetryEvents"], told["bounds"]["minRetryDelay"]) == (None, None)
+    RetryDefaults.objects.filter(project=at).delete()
+    done(graph, "replaceRetryDefaults", "retryDefaults { version }", **HERE, **told)
+    assert stored(at) == STORED
+    assert RetryDefaults.objects.get(project=at).bounds == {"max_retries": 9}
+    assert graph.ask(query)["retryDefaults"] == told
+
+
+def test_the_merge_of_all_layers_and_the_policy_of_a_session(graph: Graph, at: Project) -> None:
+    RetryDefaults.objects.create(project=at, policy=STORED, bounds={"max_retries": 9})
+    select = f"effective {FIELDS} effectiveLayers {{ field layer }} effectiveBounds {BOUNDS}"
+    query = f'{{ retryDefaults(project: "acme/work") {{ {select} }} }}'
+    merged = graph.ask(query)["retryDefaults"]
+    layers = {each["field"]: each["layer"] for each in merged["effectiveLayers"]}
+    assert len(layers) == len(InlinePolicy.model_fields)
+    assert (layers["maxRetries"], layers["retryDelay"]) == ("project", "project")
+    assert (layers["jitterRatio"], merged["effective"]["jitterRatio"]) == ("shipped", 0.25)
+    assert merged["effectiveBounds"]["maxRetries"] == 9
+    made = done(
+        graph, "createSession", f"session {{ retryPolicy {FIELDS} }}", **HERE, image="x",
+        retryPolicy=merged["effective"],
+    )  # fmt: skip
+    policy = made["session"]["retryPolicy"]
+    assert policy == merged["effective"]
+    assert policy["nulls"] == ["maxPreemptionRetries", "maxRetryDelay", "maxChainDuration"]
+    bare = {name: value for name, value in policy.items() if name != "nulls"}
+    again = done(
+        graph, "createSession", f"session {{ retryPolicy {FIELDS} }}", **HERE, image="x",
+        retryPolicy=bare,
+    )  # fmt: skip
+    assert again["session"]["retryPolicy"] == policy
+
+
+def test_a_field_is_inherited_again(graph: Graph, at: Project) -> None:
+    RetryDefaults.objects.create(project=at, policy=STORED, bounds={})
+    select = f"retryDefaults {{ policy {FIELDS} }}"
+    given = {"policy": {"maxRetries": 4}, "unset": ["retryDelay", "max_retry_delay"]}
+    told = done(graph, "updateRetryDefaults", select, **HERE, **given)["retryDefaults"]["policy"]
+    assert (told["maxRetries"], told["retryDelay"], told["nulls"]) == (4, None, [])
+    gone = {"retry_delay", "max_retry_delay"}
+    rest = {name: value for name, value in STORED.items() if name not in gone}
+    assert stored(at) == {**rest, "max_retries": 4}
+    wrong = refusal(graph, "updateRetryDefaults", **HERE, unset=["delay"])
+    assert wrong == ("INVALID", "unset[0]")
+    both = change(
+        graph, "updateRetryDefaults", select, **HERE, policy={"jitter": "random"}, unset=["jitter"]
+    )
+    assert both["errors"][0]["field"] == "unset"
+    assert stored(at)["jitter"] == "none"

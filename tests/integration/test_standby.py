@@ -1,0 +1,154 @@
+"""Beat without workers runs the sweeps of deadlines itself, and no broker holds it up."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from celery.app.task import Context
+from django.conf import settings
+from django.test import Client
+from django_celery_beat.models import PeriodicTask, PeriodicTasks
+
+from reprise import health
+from reprise.beat import LockedScheduler
+from reprise.celery import app
+from reprise.deadlines import SWEEPS
+from reprise.direct import connect
+from reprise.models import Heartbeat, PeriodicRun, SweepStart
+from reprise.periodic import DEADLINES, sweep_taken
+from scheduler.tasks import sweep_leases
+from sessions_app.locks import AdvisoryLock, hold_if_free
+from sessions_app.models import Session
+from tests.factories import policy, project, settle, submit
+from tests.integration.admin import operator, text_of, url
+
+TAKE = "SELECT pg_try_advisory_lock(%s)"
+RETRIES = "sessions_app.tasks.sweep_retries"
+DOING = "runs the sweeps of deadlines itself"
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def silent_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It takes connections and says nothing, as a host whose disk hangs."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = "amqp://{}:{}//".format(*listener.getsockname())
+        monkeypatch.setitem(app.conf, "broker_url", address)
+        monkeypatch.setattr(app.amqp, "_producer_pool", None)
+        yield
+
+
+@pytest.fixture
+def beat(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedScheduler]:
+    monkeypatch.setitem(settings.REPRISE, "sweep_taken_within", 0.2)
+    monkeypatch.setitem(settings.REPRISE, "sweep_standby_every", 0.1)
+    PeriodicTask.objects.update(last_run_at="2020-01-01T00:00:00Z")
+    beat = LockedScheduler(app=app)
+    yield beat
+    beat.close()
+
+
+def due() -> Session:
+    """A session whose retry is due, and whose hint is lost."""
+    return settle(submit(project(), retry_policy=policy()))
+
+
+def retried(session: Session) -> bool:
+    return Session.objects.filter(parent=session).exists()
+
+
+def doing() -> str:
+    return "".join(Heartbeat.objects.filter(part="beat").values_list("doing", flat=True))
+
+
+def test_beat_knows_how_to_run_each_sweep_of_deadlines() -> None:
+    assert SWEEPS.keys() == DEADLINES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_broker_that_hangs_holds_neither_beat_nor_retries(
+    beat: LockedScheduler, silent_broker: None, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    session = due()
+    began = time.monotonic()
+    for _ in range(20):
+        beat.tick()
+    assert time.monotonic() - began < 3.0  # one connection alone takes the broker's 4 s
+    until(lambda: retried(session), "beat dispatches it")
+    until(doing, "beat says so")
+    page = text_of(operator().get(url("django_celery_beat_periodictask")))
+    assert DOING in page
+    assert "run by beat itself" in page
+    assert DOING in client.get("/readyz").json()["beat"]["detail"]
+    run = PeriodicRun.objects.get(name="sweep due retries")
+    assert run.result.startswith("run by beat itself")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_runs_what_no_worker_begins_until_one_does(beat: LockedScheduler) -> None:
+    """The broker takes every message here; nobody reads them."""
+    for _ in range(20):
+        beat.tick()
+    until(doing, "beat says so")
+    assert f"{DOING}: no worker has begun " in doing()
+    session = due()
+    until(lambda: retried(session), "beat dispatches it")
+    for task in DEADLINES:
+        sweep_taken(task)
+    until(lambda: not doing(), "a worker is there again")
+    assert SweepStart.objects.count() == len(DEADLINES)
+    late = due()
+    time.sleep(0.5)
+    assert not retried(late)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_leaves_alone_what_is_off_or_another_beat_does(beat: LockedScheduler) -> None:
+    PeriodicTask.objects.filter(task=RETRIES).update(enabled=False)
+    PeriodicTasks.update_changed()
+    with hold_if_free(AdvisoryLock.SWEEP_LEASES) as held:
+        assert held
+        for _ in range(20):
+            beat.tick()
+        until(lambda: PeriodicRun.objects.filter(name="verify starts").exists(), "beat sweeps")
+        session = due()
+        time.sleep(0.5)
+        assert not retried(session)
+        run = PeriodicRun.objects.get(name="expire leases")
+        assert run.result == "run by beat itself: 0"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_tells_that_it_begins_a_sweep() -> None:
+    sweep_leases.apply()
+    assert not SweepStart.objects.exists()  # nobody wanted to know of this one
+    # As a worker has it from the headers of beat's message.
+    sweep_leases.request_stack.push(Context(periodic_task_name="expire leases"))
+    try:
+        sweep_leases()
+    finally:
+        sweep_leases.request_stack.pop()
+    assert SweepStart.objects.get().task == "scheduler.tasks.sweep_leases"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_is_for_one_and_gone_afterwards() -> None:
+    key = AdvisoryLock.SWEEP_STARTS
+    holding = hold_if_free(key)
+    assert holding.__enter__()
+    with closing(connect("test")) as other:
+        assert other.execute(TAKE, [key.value]).fetchone() == (False,)
+        holding.__exit__(None, None, None)
+    with closing(connect("test")) as other:
+        assert other.execute(TAKE, [key.value]).fetchone() == (True,)
+        with hold_if_free(key) as held:
+            assert not held

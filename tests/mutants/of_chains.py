@@ -1,0 +1,173 @@
+"""Bugs in what becomes of chains: their ends, their retries, and what people ask for."""
+
+from tests.mutants.mutant import Mutant, integration
+from tests.mutants.planting import Edit
+
+DISPATCH = (
+    Mutant(
+        "dispatch-without-a-lock",
+        (
+            Edit("sessions_app.locks.claims:_CLAIM_DUE", "FOR NO KEY UPDATE OF r SKIP LOCKED", ""),
+            Edit("sessions_app.locks.chains:_LOCK_SESSIONS", "FOR NO KEY UPDATE OF s", ""),
+            Edit("sessions_app.services.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
+        ),
+        integration("races.py::test_two_dispatchers_of_one_decision"),
+        judge=True,
+    ),
+    Mutant(
+        "dispatch-of-what-is-switched-off",
+        (
+            Edit(
+                "sessions_app.services.dispatch:_is_held",
+                "return mode is Mode.OFF or",
+                "return False and",
+            ),
+        ),
+        integration("cancel_retry.py::test_a_waiting_retry_is_held_at_dispatch"),
+    ),
+    Mutant(
+        "dispatch-that-forgets-its-slot",
+        (
+            Edit(
+                "sessions_app.services.dispatch:_dispatch",
+                "for s in ready if s.id not in late]",
+                "for s in ready]",
+            ),
+        ),
+        integration("storm_limits.py::test_what_is_over_the_limit_gets_the_next_free_slots"),
+    ),
+)
+
+SETTLE = (
+    Mutant(
+        "decision-written-after-the-commit",
+        (
+            Edit(
+                "sessions_app.services.settle:settle_locked",
+                "decisions_insert(decisions, now=now)",
+                "from django.db import transaction; "
+                "transaction.on_commit(lambda: decisions_insert(decisions, now=now))",
+            ),
+        ),
+        integration("settle.py::test_an_end_gets_its_cause_and_its_decision"),
+        judge=True,
+    ),
+    Mutant(
+        "late-success-accepted",
+        (
+            Edit(
+                "scheduler.services.reports:_judge",
+                "if session.status in FINAL_STATUSES:",
+                "if session.status in FINAL_STATUSES and report.status is not Status.TERMINATED:",
+            ),
+            Edit(
+                "sessions_app.states:_transitions",
+                "for status in FINAL_STATUSES}",
+                "for status in FINAL_STATUSES} | {Status.ERROR: frozenset({Status.TERMINATED})}",
+            ),
+        ),
+        integration(
+            "reports.py::test_a_report_after_the_end_is_stale_or_a_duplicate",
+            "expire.py::test_an_end_after_that_is_stale",
+        ),
+        judge=True,
+    ),
+    Mutant(
+        "success-of-a-cancelled-run-counts",
+        (
+            Edit(
+                "sessions_app.services.settle:_whole",
+                "if session.cancel_requested_at:",
+                "if session.cancel_requested_at and termination.status != 'terminated':",
+            ),
+        ),
+        integration("reports.py::test_cancel_wins_over_a_late_success"),
+        judge=True,
+    ),
+)
+
+PEOPLE = (
+    Mutant(
+        "cancel-ignores-a-held-retry",
+        (
+            Edit(
+                "sessions_app.services.cancel:WAITING_RETRY",
+                "frozenset({RetryState.SCHEDULED, RetryState.HELD})",
+                "frozenset({RetryState.SCHEDULED})",
+            ),
+        ),
+        integration("cancel_retry.py::test_a_held_retry_can_be_cancelled"),
+        judge=True,
+    ),
+    Mutant(
+        "cancel-leaves-the-retry-waiting",
+        (
+            Edit(
+                "sessions_app.services.cancel:_stop",
+                "decisions_cancel([tip.id for tip in waiting]) if waiting else {}",
+                "{}",
+            ),
+        ),
+        integration("cancel_retry.py::test_a_waiting_retry_is_cancelled_and_never_comes"),
+        judge=True,
+    ),
+    Mutant(
+        "cancelled-retry-keeps-its-slot",
+        (
+            Edit(
+                "sessions_app.services.cancel:_stop",
+                "for tip in waiting if tip.id in slots]",
+                "for tip in waiting if False]",
+            ),
+        ),
+        integration("storm_limits.py::test_a_cancelled_retry_gives_its_slot_back"),
+    ),
+    Mutant(
+        "dry-run-that-cancels",
+        (Edit("sessions_app.services.cancel:chains_cancel", "if dry_run:", "if False:"),),
+        integration("rest_bulk_actions.py::test_a_dry_run_says_the_same_and_changes_nothing"),
+    ),
+    Mutant(
+        "bulk-cancel-of-what-it-refused",
+        (
+            Edit(
+                "sessions_app.services.cancel:chains_cancel",
+                "if refusals[root_id] is None and",
+                "if",
+            ),
+        ),
+        integration("cancel_retry_bulk.py::test_cancel_gives_each_chain_its_outcome"),
+    ),
+    Mutant(
+        "manual-retry-of-a-chain-that-stays-cancelled",
+        (
+            Edit(
+                "sessions_app.services.manual_retry:_uncancel",
+                "if each.chain.root.cancel_requested_at is not None",
+                "if False",
+            ),
+        ),
+        integration("cancel_retry.py::test_a_manual_retry_clears_a_cancellation"),
+        judge=True,
+    ),
+    Mutant(
+        "manual-retry-of-an-older-attempt",
+        (
+            Edit(
+                "sessions_app.services.manual_retry:_ended", "if tip.id != session_id:", "if False:"
+            ),
+        ),
+        integration("cancel_retry.py::test_only_the_newest_attempt_can_be_retried"),
+    ),
+    Mutant(
+        "creation-id-finds-another-request",
+        (
+            Edit(
+                "sessions_app.services.submit:_outcome",
+                "if found is not None and found[1] == root.digest:",
+                "if found is not None:",
+            ),
+        ),
+        integration("rest_sessions.py::test_a_creation_id_with_another_body_is_a_conflict"),
+    ),
+)

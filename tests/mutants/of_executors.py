@@ -1,0 +1,169 @@
+"""Bugs in what executors are given, and believed."""
+
+from tests.mutants.mutant import Mutant, integration, unit
+from tests.mutants.planting import Edit
+
+FENCING = (
+    Mutant(
+        "fencing-token-ignored",
+        (
+            Edit(
+                "scheduler.services.reports:_judge",
+                "report.fencing_token != session.fencing_token",
+                "False",
+            ),
+        ),
+        integration(
+            "reports.py::test_the_token_is_looked_at_before_the_number",
+            "reports.py::test_a_report_under_the_lease_before_this_one_is_stale",
+        ),
+        judge=True,
+    ),
+    Mutant(
+        "fencing-token-of-output-ignored",
+        (
+            Edit(
+                "sessions_app.services.logs:logs_append",
+                "tokens.get(piece.session_id) != piece.fencing_token",
+                "piece.session_id not in tokens",
+            ),
+        ),
+        integration("logs.py::test_an_old_token_is_stale"),
+    ),
+    Mutant(
+        "one-fencing-token-for-all",
+        (
+            Edit(
+                "scheduler.locks:next_fencing_tokens",
+                "[row[0] for row in cursor.fetchall()]",
+                "[cursor.fetchall()[0][0]] * count",
+            ),
+        ),
+        integration("fold.py::test_the_log_folds_to_the_row_at_every_moment"),
+        judge=True,
+    ),
+    Mutant(
+        "superseded-agent-is-heard",
+        (
+            Edit(
+                "scheduler.services.executors:executor_check",
+                "if executor.incarnation != incarnation:",
+                "if False:",
+            ),
+        ),
+        integration("reports.py::test_a_superseded_agent_is_told_so"),
+    ),
+)
+
+LEASES = (
+    Mutant(
+        "lease-without-a-lock",
+        (Edit("scheduler.locks:_CLAIM_LINES", "FOR NO KEY UPDATE SKIP LOCKED", ""),),
+        integration("races.py::test_two_executors_lease_at_once"),
+    ),
+    Mutant(
+        "leases-that-are-held-take-no-room",
+        (
+            Edit(
+                "scheduler.services.leases:lease_round",
+                "- sum(each.leases for each in held)",
+                "",
+            ),
+        ),
+        integration("leases.py::test_no_more_is_leased_than_the_executor_takes"),
+    ),
+    Mutant(
+        "lease-call-that-was-overtaken",
+        (
+            Edit(
+                "scheduler.services.executors:_HEARTBEAT",
+                "AND (%(round)s = 0 OR e.round <= %(round)s)",
+                "",
+            ),
+        ),
+        integration("leases.py::test_a_lease_call_that_comes_late_ends_nothing"),
+    ),
+    Mutant(
+        "replaced-agent-counts-as-fenced",
+        (
+            Edit(
+                "scheduler.services.executors:_HEARTBEAT",
+                "coalesce(e.fenced_at < clock_timestamp(), true)",
+                "true",
+            ),
+        ),
+        integration(
+            "started_twice.py::test_runs_of_the_first_agent_do_not_end_by_the_word_of_the_second"
+        ),
+    ),
+    Mutant(
+        "run-that-is-gone-goes-on",
+        (
+            Edit(
+                "scheduler.services.executors:_reconcile",
+                "[s for s in sessions if s.accepted_at is not None] if fenced else []",
+                "[]",
+            ),
+        ),
+        integration("leases.py::test_an_accepted_run_that_is_not_known_has_ended"),
+    ),
+)
+
+EXPIRY = (
+    Mutant(
+        "silence-without-grace",
+        (
+            Edit(
+                "scheduler.services.executors:lease_silence",
+                'settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"]',
+                'settings.REPRISE["lease_ttl"]',
+            ),
+        ),
+        integration("expire.py::test_a_silent_executor_loses_its_runs_after_ttl_and_grace"),
+    ),
+    Mutant(
+        "lost-run-settled-at-once",
+        (
+            Edit(
+                "scheduler.services.expire:_UNCONFIRMED",
+                "clock_timestamp() - make_interval(",
+                "clock_timestamp() + make_interval(",
+            ),
+        ),
+        integration("expire.py::test_a_lost_run_that_nobody_confirms_settles_unfenced"),
+    ),
+    Mutant(
+        "expiry-of-what-was-accepted-meanwhile",
+        (
+            Edit(
+                "scheduler.services.expire:_expire_unaccepted",
+                "[s for s in _locked(overdue) if s.accepted_at is None]",
+                "_locked(overdue)",
+            ),
+        ),
+        integration(
+            "races.py::test_a_lease_that_is_accepted_between_the_look_and_the_lock_of_expiry"
+        ),
+    ),
+)
+
+STARTS = (
+    Mutant(
+        "start-judged-by-what-a-silent-executor-said",
+        (Edit("scheduler.services.verify:_is_so", "return row.heard and", "return True or"),),
+        integration(
+            "start_verification.py::TestBelieved::test_a_silent_executor_says_nothing_about_now"
+        ),
+    ),
+    Mutant(
+        "suspicion-is-a-verdict",
+        (
+            Edit(
+                "scheduler.start_checks:check",
+                "failed, watch = watch.suspected,",
+                "failed, watch = True,",
+            ),
+        ),
+        unit("test_start_checks.py::test_what_may_pass_fails_when_it_is_seen_again"),
+    ),
+)
