@@ -100,7 +100,9 @@ def _near(item: Any) -> str:
     if "members" in context:
         return did_you_mean(given, str(context["members"]).split(", "))
     if item["type"] in {"literal_error", "enum"}:
-        return did_you_mean(given, _CHOICE.findall(str(context["expected"])))
+        choices = _CHOICE.findall(str(context["expected"]))
+        # Of one choice the fault has just said that it must be this one.
+        return did_you_mean(given, choices) if len(choices) > 1 else ""
     return ""
 
 

@@ -164,8 +164,8 @@ PEOPLE = (
         (
             Edit(
                 "sessions_app.services.submit:_outcome",
-                "if found is not None and found[1] == root.digest:",
-                "if found is not None:",
+                "found is not None and found.digest == root.digest and",
+                "found is not None and",
             ),
         ),
         integration("rest_sessions.py::test_a_creation_id_with_another_body_is_a_conflict"),

@@ -65,7 +65,7 @@ LEASES = (
         "leases-that-are-held-take-no-room",
         (
             Edit(
-                "scheduler.services.leases:lease_round",
+                "scheduler.services.leases:_allocate",
                 "- sum(each.leases for each in held)",
                 "",
             ),

@@ -44,7 +44,12 @@ class AgentProcess:
                 cwd=ROOT,
                 stderr=log,
                 # Those who want runs isolated say so: most tests look into their directories.
-                env={**os.environ, "REPRISE_ISOLATE_RUNS": "off", **environ},
+                env={
+                    **os.environ,
+                    "REPRISE_ISOLATE_RUNS": "off",
+                    "REPRISE_LOG_LEVEL": "DEBUG",
+                    **environ,
+                },
             )
 
     @property
