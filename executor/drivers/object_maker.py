@@ -63,6 +63,11 @@ class _Tries:
     open_until: float | None = None
     """Until then a try whose answer was lost may come through."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a try whose answer was lost may still come through."""
+        return self.open_until is not None and boottime() < self.open_until
+
     def note(self, refusal: Transient, settles_in: float) -> None:
         self.reason = refusal
         self.failed += 1
@@ -131,7 +136,12 @@ class ObjectMaker:
                 await patience.rest(max(refusal.after, backoff.next()))
             except ApiRefusal as refusal:
                 tries.reason = refusal
-                return tries
+                # An API server that has just begun knows its rights a moment later. Whoever has to
+                # wait for an answer that was lost tries on meanwhile.
+                if not (isinstance(refusal, OwnTrouble) and patience.must_know and tries.is_open):
+                    return tries
+                log.info("creating %s: %s; trying again", own_path, refusal)
+                await patience.rest(backoff.next())
         return tries
 
     async def _make(self, path: str, own_path: str, body: Manifest) -> Object:

@@ -83,7 +83,8 @@ def test_a_pod_whose_secret_died_with_an_agent_is_made_anew(
     server.wait_settled(session)
     assert session.final["status"] == "TERMINATED"
     assert session.log == f"{VALUE}\n".encode()
-    assert session.leases == 2
+    # Without its state the agent may be given a second lease before it sees the pod of the first.
+    assert 2 <= session.leases <= (3 if state_is_lost else 2)
     (secret,) = secrets_of(api, session)
     assert secret["metadata"]["ownerReferences"][0]["uid"] != orphan["metadata"]["uid"]
     until(lambda: not pods.pods_of(session))

@@ -187,3 +187,12 @@ def test_a_namespace_that_does_not_come_is_tried_once() -> None:
     missing = NamespaceTrouble('namespaces "a" not found (404)')
     with pytest.raises(OwnTrouble):
         make(Played(missing, missing))
+
+
+def test_rights_may_come_while_an_answer_that_was_lost_is_waited_for() -> None:
+    """An API server that has just begun refuses everybody for a moment."""
+    refused = OwnTrouble('User "reprise" cannot create resource "pods" (403)')
+    played = Played(Transient("no answer"), refused, refused, None)
+    assert make(played, rest=_at_once)["metadata"]["name"] == "p"
+    with pytest.raises(OwnTrouble):
+        make(Played(refused), rest=_at_once)
