@@ -259,7 +259,7 @@ def test_the_avoided_node_is_taken_when_the_others_go() -> None:
     [
         ({"cpu": "17"}, "no simulated node has so much cpu"),
         ({"nvidia.com/gpu": 1}, "no simulated node has so much nvidia.com/gpu"),
-        ({"memory": "lots"}, "resources: 'lots' is not a quantity"),
+        ({"memory": "lots"}, "resources: memory: 'lots' is not a quantity"),
     ],
 )
 def test_what_fits_no_node_is_refused(resources: dict[str, object], text: str) -> None:
