@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
@@ -108,7 +109,8 @@ def _address_space(memory: int | None) -> tuple[int, int] | None:
     if memory is None:
         return None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = memory * ADDRESS_FACTOR + ADDRESS_SLACK
+    # No bound can be larger than what fits into a signed number.
+    bound = min(memory * ADDRESS_FACTOR + ADDRESS_SLACK, sys.maxsize)
     if hard != resource.RLIM_INFINITY:
         bound = min(bound, hard)
     return bound, bound
