@@ -285,6 +285,7 @@ def test_ten_thousand_nodes_and_as_many_runs() -> None:
         ('{"second": 1}', "no such key: second"),
         ('{"seconds": [1]}', "--script"),
         ("{", "--script"),
+        ('{"node": {"cpu": "lots"}}', "--script .* cpu: 'lots' is not a quantity"),
         ('{"storms": [{"at": 1}]}', "--script"),
         ('{"storms": [{"at": "1", "seconds": 1, "rate": 1, "reason": ""}]}', "--script"),
     ],
