@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from retry import quantity
+from podspec.quantity import parse_resource
 from retry.causes import NEVER_CAUSES, RetryCause
 from retry.durations import LONGEST, PATTERN, parse_duration
 from retry.patterns import MAX_PATTERN, pattern
@@ -91,7 +91,7 @@ def _growth_factor(value: object) -> float:
 
 def _amount(value: object) -> object:
     try:
-        amount = quantity.parse_resource(value)  # type: ignore[arg-type]  # it checks the type
+        amount = parse_resource(value)  # type: ignore[arg-type]  # it checks the type
     except ValueError as error:
         raise _refused("quantity", str(error)) from None
     if amount == 0:

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 from uuid import UUID
 
-from retry.resources import Amounts
+from podspec.resources import Amounts
 
 FLOOR = 1e-6
 """The lowest current priority: a queue that ran nothing for ages is not better than this."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from retry.quantity import parse
-from retry.resources import Amounts, total
+from podspec.quantity import parse
+from podspec.resources import Amounts, total
 from scheduler.node_rules import ANY_NODE, NodeRules
 
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from retry.quantity import parse
-from retry.resources import Amounts
+from podspec.quantity import parse
+from podspec.resources import Amounts
 from scheduler.fit import OTHERS
 
 _NONE = Decimal(0)

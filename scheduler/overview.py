@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from retry.resources import Amounts
+from podspec.resources import Amounts
 from scheduler.fairshare import cost, effective_priority
 from scheduler.models import Executor
 from scheduler.selectors import executors_listed

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from retry.quantity import parse_resource
+from podspec.quantity import parse_resource
 from sessions_app.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000

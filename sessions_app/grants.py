@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from retry.resources import GROUPS
+from podspec.resources import GROUPS, grouped
 from sessions_app.models import RetryDecision, Session
 
 
@@ -43,7 +43,7 @@ def resource_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Ite
 
 
 def _flat(resources: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    if not any(group in resources for group in GROUPS):
+    if not grouped(resources):
         return {("", name): str(amount) for name, amount in resources.items()}
     return {
         (group, name): str(amount)

@@ -6,10 +6,11 @@ A quota is known by the field that sets it: `sessions` (those on an executor), `
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_UP, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from retry.resources import amounts
+from podspec.quantity import shortest
+from podspec.resources import requested
 
 SESSIONS = "sessions"
 PENDING = "pending_sessions"
@@ -18,21 +19,13 @@ MEMORY = f"{RESOURCES}memory"
 WAITING: Mapping[str, Decimal] = {PENDING: Decimal(1)}
 """What a session takes while it waits."""
 Wanted = Mapping[str, Decimal]
-_NANO = Decimal("1e-9")
-_BINARY = tuple((f"{prefix}i", 1024**power) for power, prefix in enumerate("KMGTPE", 1))
 _BYTES = ("memory", "storage", "hugepages")
 
 
 def running(resources: Mapping[str, Any], pods: int) -> dict[str, Decimal]:
     """What a session takes while an executor has it: each of its `pods` asks for `resources`."""
-    asked = {f"{RESOURCES}{name}": _nano(n) * pods for name, n in amounts(resources).items()}
+    asked = {f"{RESOURCES}{name}": n * pods for name, n in requested(resources).items()}
     return {SESSIONS: Decimal(1)} | asked
-
-
-def _nano(amount: Decimal) -> Decimal:
-    """Rounded up to what a counter holds, so that each session counts the same every time."""
-    rounded = amount.quantize(_NANO, ROUND_UP)
-    return amount if rounded == amount else rounded
 
 
 class Held(NamedTuple):
@@ -125,9 +118,5 @@ def spelled(name: str, amount: Decimal) -> str:
     if amount != amount.to_integral_value():
         milli = amount * 1000
         return f"{milli:f}".rstrip("0").rstrip(".") + "m"
-    whole = int(amount)
-    if name.startswith(RESOURCES) and any(each in name for each in _BYTES):
-        for suffix, unit in reversed(_BINARY):
-            if whole and whole % unit == 0:
-                return f"{whole // unit}{suffix}"
-    return str(whole)
+    in_bytes = name.startswith(RESOURCES) and any(each in name for each in _BYTES)
+    return shortest(int(amount)) if in_bytes else str(int(amount))

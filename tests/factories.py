@@ -8,8 +8,8 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from podspec.quantity import parse
 from retry.evidence import Termination
-from retry.quantity import parse
 from retry.rules import PolicyDocument
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor

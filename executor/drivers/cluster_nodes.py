@@ -10,14 +10,13 @@ from typing import Any
 
 from reprise_client.wire import Node
 
-from executor import quantity
 from executor.clock import boottime
 from executor.drivers.api_refusals import ApiRefusal, Object
 from executor.drivers.kubernetes_api import Cluster
+from podspec.quantity import parse_resource
+from podspec.resources import Amounts
 
 log = logging.getLogger(__name__)
-
-Amounts = dict[str, Decimal]
 
 _ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _PODS = "pods"
@@ -107,7 +106,7 @@ def _amounts(said: Mapping[str, Any]) -> Amounts:
     amounts = {}
     for name, text in said.items():
         with suppress(ValueError):
-            amounts[name] = quantity.parse(str(text))
+            amounts[name] = parse_resource(str(text))
     return amounts
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import os
 import selectors
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 
 from reprise_client.wire import LeaseKey, Node, Spec
 
-from executor import processes, quantity
+from executor import processes
 from executor.clock import boottime
 from executor.drivers import environment
 from executor.drivers.bell import Bell
@@ -26,6 +27,7 @@ from executor.drivers.spawn import StartFailedError, spawn
 from executor.failpoints import reach
 from executor.processes import Family
 from executor.runs import RunFiles
+from podspec.resources import Amounts, check, limited, requested, total
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class _Child:
     pidfd: int
     family: Family
     deadline: float | None
-    memory: Decimal | None
+    memory: int | None
     stopped: bool = False
     exited: bool = False
     kill_at: float | None = None
@@ -92,10 +94,10 @@ class LocalDriver:
         """It has none."""
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
-        held = list(held)
         cpu, memory = _machine()
-        free_cpu = cpu - sum(_requested(each, "cpu") for each in held)
-        free_memory = memory - sum(_requested(each, "memory") for each in held)
+        taken = total(_requested(each) for each in held)
+        free_cpu = cpu - taken.get("cpu", 0)
+        free_memory = memory - taken.get("memory", 0)
         return [
             Node(
                 name=self._node,
@@ -112,8 +114,7 @@ class LocalDriver:
         if spec.get("pod_spec"):
             return "the local driver has no pods"
         try:
-            for name in ("cpu", "memory"):
-                quantity.limit_of(spec.get("resources") or {}, name)
+            check(spec.get("resources") or {})
         except ValueError as error:
             return f"resources: {error}"
         return None
@@ -184,7 +185,7 @@ class LocalDriver:
 
     def _start(self, order: Order) -> None:
         reach("executor.before_start")
-        memory = quantity.limit_of(order.spec.get("resources") or {}, "memory") or None
+        memory = _memory_limit(order.spec.get("resources") or {})
         user = self._isolation.user_for(order.key) if self._isolation else None
         environ = environment.build(order, os.environ, user)
         command = order.spec.get("command") or ()
@@ -274,9 +275,9 @@ class LocalDriver:
             child = self._children[key]
             if limit is None or child.cause is not None or child.is_over():
                 continue
-            used = processes.memory_used(snapshot.members(child.family), int(limit))
+            used = processes.memory_used(snapshot.members(child.family), limit)
             if used > limit:
-                text = f"used {used} bytes of memory; the limit is {int(limit)}"
+                text = f"used {used} bytes of memory; the limit is {limit}"
                 child.cause = ("OOMKilled", text)
                 child.signal_group(signal.SIGKILL)
 
@@ -319,11 +320,17 @@ def _grace(spec: Spec) -> float:
     return float(spec.get("termination_grace_period") or 0)
 
 
-def _requested(resources: Mapping[str, Any], name: str) -> Decimal:
+def _memory_limit(resources: Mapping[str, Any]) -> int | None:
+    """In whole bytes, as Kubernetes rounds them; None if there is none."""
+    return math.ceil(limited(resources).get("memory", 0)) or None
+
+
+def _requested(resources: Mapping[str, Any]) -> Amounts:
     # A lease with an amount that cannot be read is held until it has been handed back.
     with suppress(ValueError):
-        return quantity.request_of(resources, name)
-    return Decimal(0)
+        check(resources)
+        return requested(resources)
+    return {}
 
 
 def _exit_text(code: int) -> str:

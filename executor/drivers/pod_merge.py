@@ -8,11 +8,11 @@ from typing import Any
 from reprise_client.wire import Spec
 
 from podspec.mounts import Mount
+from podspec.resources import GROUPS, groups
 from podspec.specification import MAIN, main_index
 
 FIRST_PORT = 20_000
 TERMINATION_LOG = "/dev/termination-log"
-_GROUPS = ("requests", "limits")
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 _LONGEST_PORT_NAME = 15
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -105,14 +105,13 @@ def _port_name(name: str) -> Object:
 def _resources(base: Mapping[str, Any], asked: Mapping[str, Any]) -> Object:
     """Plain amounts are requested and the most there is; so are extended resources in any case,
     of which Kubernetes allows nothing else."""
-    grouped = any(group in asked for group in _GROUPS)
-    amounts = {group: _text((asked.get(group) or {}) if grouped else asked) for group in _GROUPS}
+    amounts = {group: _text(said) for group, said in groups(asked).items()}
     for name in {*amounts["requests"], *amounts["limits"]}:
         if "/" in name:
             amount = amounts["limits"].get(name) or amounts["requests"][name]
             amounts["requests"][name] = amounts["limits"][name] = amount
-    merged = {group: {**(base.get(group) or {}), **amounts[group]} for group in _GROUPS}
-    return {**base, **{group: merged[group] for group in _GROUPS if merged[group]}}
+    merged = {group: {**(base.get(group) or {}), **amounts[group]} for group in GROUPS}
+    return {**base, **{group: merged[group] for group in GROUPS if merged[group]}}
 
 
 def _text(amounts: Mapping[str, Any]) -> dict[str, str]:

@@ -18,8 +18,9 @@ from executor.drivers.bell import Bell
 from executor.drivers.protocol import Observation, Order, facts
 from executor.drivers.run_log import RunLog
 from executor.drivers.simulation import NODE_LOST, VARIABLE, Course, Script, ScriptError, own_course
-from executor.drivers.virtual_cluster import VirtualCluster, requested
+from executor.drivers.virtual_cluster import VirtualCluster, counted
 from executor.runs import RunFiles
+from podspec.resources import check
 
 AT_ONCE = 2000
 """So many happenings between two looks at what the server says."""
@@ -85,10 +86,10 @@ class SimulatedDriver:
 
     def refusal(self, spec: Spec) -> str | None:
         try:
-            amounts = requested(spec.get("resources") or {})
+            check(spec.get("resources") or {})
         except ValueError as error:
             return f"resources: {error}"
-        lacking = self._cluster.lacks(amounts)
+        lacking = self._cluster.lacks(counted(spec.get("resources") or {}))
         return f"no simulated node has so much {lacking}" if lacking else None
 
     def caveat(self, spec: Spec) -> str:  # noqa: ARG002
@@ -104,7 +105,7 @@ class SimulatedDriver:
         if self._log is not None:
             self._log.started(order)
         spec = order.spec
-        amounts = requested(spec.get("resources") or {})
+        amounts = counted(spec.get("resources") or {})
         run = _Run(order, course, spec.get("cluster_size", 1), amounts)
         self._runs[order.key] = run
         if not self._place(run):

@@ -39,6 +39,8 @@ from typing import Any
 
 from reprise_client.errors import ConfigError
 
+from podspec.resources import check
+
 VARIABLE = "REPRISE_SIMULATE"
 SIGTERMED = 143
 Span = float | list[float] | dict[str, float]
@@ -102,6 +104,7 @@ class Script:
             script, random = cls(**told, storms=storms), Random(0)  # noqa: S311
             # To see whether it can be read.
             script.draw(random, 0.0)
+            check(script.node)
             for storm in storms:
                 storm.hits(storm.at, random)
                 storm.course(random)

@@ -6,9 +6,9 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from decimal import Decimal
 
 from executor import descriptors
 from executor.drivers.isolation import Confined, Isolation
@@ -38,7 +38,7 @@ def spawn(
     command: Sequence[str],
     environ: Mapping[str, str],
     files: RunFiles,
-    memory: Decimal | None,
+    memory: int | None,
     isolation: Isolation | None,
 ) -> subprocess.Popen[bytes]:
     """Runs the command in its own session, in its run's directory, writing to its output file.
@@ -99,7 +99,7 @@ def _last_steps(
     return steps
 
 
-def _address_space(memory: Decimal | None) -> tuple[int, int] | None:
+def _address_space(memory: int | None) -> tuple[int, int] | None:
     """A far bound that stops a runaway between two looks at what it really uses.
 
     It counts what is reserved, not what is used, and garbage-collected runtimes reserve many
@@ -109,7 +109,8 @@ def _address_space(memory: Decimal | None) -> tuple[int, int] | None:
     if memory is None:
         return None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = int(memory) * ADDRESS_FACTOR + ADDRESS_SLACK
+    # No bound can be larger than what fits into a signed number.
+    bound = min(memory * ADDRESS_FACTOR + ADDRESS_SLACK, sys.maxsize)
     if hard != resource.RLIM_INFINITY:
         bound = min(bound, hard)
     return bound, bound

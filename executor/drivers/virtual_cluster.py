@@ -7,22 +7,17 @@ from typing import Any
 
 from reprise_client.wire import Node
 
-from executor import quantity
+from podspec.quantity import parse_resource
+from podspec.resources import requested
 
 Amounts = Mapping[str, Decimal]
 NOT_COUNTED = frozenset({"ephemeral-storage"})
 
 
-def requested(resources: Mapping[str, Any]) -> dict[str, Decimal]:
-    """What a session asks for of each resource, without zeros. Raises `ValueError`."""
-    if not resources:
-        return {}
-    names: set[str] = set()
-    for part in (resources.get("requests"), resources.get("limits")):
-        names |= (part or {}).keys()
-    names |= resources.keys() - {"requests", "limits"}
-    amounts = {name: quantity.request_of(resources, name) for name in names - NOT_COUNTED}
-    return {name: amount for name, amount in amounts.items() if amount}
+def counted(resources: Mapping[str, Any]) -> dict[str, Decimal]:
+    """What a session takes of each resource, without zeros. Raises `ValueError`."""
+    amounts = requested(resources) if resources else {}
+    return {name: n for name, n in amounts.items() if n and name not in NOT_COUNTED}
 
 
 class VirtualCluster:
@@ -33,7 +28,7 @@ class VirtualCluster:
 
     def __init__(self, count: int, allocatable: Mapping[str, str]):
         self._text = dict(allocatable)
-        self._whole = {name: quantity.parse(text) for name, text in allocatable.items()}
+        self._whole = {name: parse_resource(text) for name, text in allocatable.items()}
         self._names = [f"sim-{number}" for number in range(count)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._free: list[dict[str, Decimal]] = [self._whole] * count

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from retry.quantity import parse
-from retry.resources import Amounts
+from podspec.quantity import parse
+from podspec.resources import Amounts
 from scheduler.fairshare import Claimant, Division, Grant, Limit, Line, cost
 from scheduler.fit import Room
 from scheduler.locks import claim_lines, claim_queues, lines_by_index

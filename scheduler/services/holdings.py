@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from retry.resources import Amounts
+from podspec.resources import Amounts
 from scheduler.fit import Ask, Room
 from scheduler.others import Known, crowded, with_others
 from scheduler.services.lines import ONE, amounts_of

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from retry.resources import Amounts, amounts
+from podspec.resources import Amounts, requested
 from scheduler.fairshare import Line, Order
 from scheduler.fit import Ask
 from scheduler.node_rules import NodeRules, node_rules
@@ -179,7 +179,7 @@ def _wish(row: Sequence[Any]) -> Wish:
 @lru_cache(maxsize=1024)
 def amounts_of(resources: str) -> Amounts:
     """The amounts in a specification's resources, as JSON text."""
-    return amounts(json.loads(resources))
+    return requested(json.loads(resources))
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,6 @@
 """An executor as a round sees it: what would fit there now, and what is to be left to others."""
 
-from retry.resources import Amounts
+from podspec.resources import Amounts
 from scheduler.fairshare import Line, cost
 from scheduler.fit import Ask, Misfit, Room
 from scheduler.models import Executor

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import connection, transaction
 
-from retry.quantity import parse
-from retry.resources import Amounts, total
+from podspec.quantity import parse
+from podspec.resources import Amounts, total
 from scheduler.fairshare import FLOOR, cost, current_priority
 from scheduler.fit import Room
 from scheduler.locks import try_lock

@@ -11,7 +11,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget
 
-from retry.quantity import parse_resource
+from podspec.quantity import parse_resource
 from sessions_app.admin.base import OperatorForm, column, operator
 from sessions_app.models import Domain
 from sessions_app.quota_selectors import quotas_standing

@@ -18,9 +18,10 @@ from pydantic import (
 )
 
 from podspec.mounts import read_mount
+from podspec.quantity import AMOUNT_PATTERN, parse_resource
+from podspec.resources import check
 from podspec.specification import problem
 from retry.policy import InlinePolicy
-from retry.quantity import AMOUNT_PATTERN, parse_resource
 from retry.rules import MAX_POLICIES
 from sessions_app.api.filters import ADDRESS_PATTERN
 from sessions_app.api.numbers import WHOLE
@@ -86,27 +87,13 @@ def _variable(value: str) -> str:
 
 
 def _quantity(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("must be a Kubernetes quantity such as '500m' or '2Gi'")
-    parse_resource(value)
+    parse_resource(value)  # type: ignore[arg-type]  # it checks the type
     return str(value)
 
 
 def _resources(value: object) -> object:
     # Checked here in one of its two forms, so that an error names the field and not the form.
-    if not isinstance(value, dict):
-        raise ValueError("must be an object of resource names and quantities")
-    nested = value.keys() & {"requests", "limits"}
-    if nested and value.keys() - nested:
-        raise ValueError("give either plain amounts, or 'requests' and 'limits', not both")
-    for group in (value[key] for key in nested) if nested else (value,):
-        if not isinstance(group, dict):
-            raise ValueError("'requests' and 'limits' must be objects")
-        for name, amount in group.items():
-            try:
-                _quantity(amount)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
+    check(value)
     return value
 
 

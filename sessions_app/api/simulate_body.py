@@ -6,9 +6,9 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StrictBool
 from pydantic_core import PydanticCustomError
 
+from podspec.resources import check
 from retry.categories import FailureCategory
 from retry.policy import MAX_RETRIES, InlinePolicy, whole_number
-from retry.quantity import parse_resource
 from retry.rules import MAX_POLICIES, PolicyDocument
 from sessions_app.api.filters import Time
 
@@ -23,19 +23,10 @@ def _lower(value: object) -> object:
 
 def _amounts(value: object) -> object:
     """Amounts by resource, plain or in `requests` and `limits`; they stay as they are written."""
-    if not isinstance(value, dict):
-        raise _refused("must be an object of resource names and quantities")
-    grouped = value.keys() & {"requests", "limits"}
-    if grouped and value.keys() - grouped:
-        raise _refused("give either plain amounts, or 'requests' and 'limits', not both")
-    for group in (value[key] for key in grouped) if grouped else (value,):
-        if not isinstance(group, dict):
-            raise _refused("'requests' and 'limits' must be objects")
-        for name, amount in group.items():
-            try:
-                parse_resource(amount)
-            except ValueError as error:
-                raise _refused(f"{name}: {error}") from None
+    try:
+        check(value)
+    except ValueError as error:
+        raise _refused(str(error)) from None
     return value
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from retry.quantity import parse_resource
+from podspec.quantity import parse_resource
 from sessions_app import wakeups
 from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, InvalidInput, NotFound

@@ -7,14 +7,16 @@ import pytest
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from podspec.quantity import LARGEST
 from scheduler.models import Executor, Lease
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.models import Project, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
-from tests.agent import Agent, agent, failed, running
-from tests.factories import executor, policy, project, queue, reread, submit, user
+from tests.agent import Agent, Api, agent, failed, running
+from tests.factories import executor, policy, project, queue, reread, submit, token, user
 from tests.invariants import check_all
+from tests.quantities import AMOUNTS
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +48,18 @@ def test_a_lease_says_all_that_is_to_run(at: Project, played: Agent) -> None:
         "labels": {"x": "y"}, "ports": ["web"], "pod_spec": None,
     }  # fmt: skip
     assert (played.answer["lease_ttl"], played.answer["lease_grace"]) == (300.0, 60.0)
+
+
+def test_amounts_reach_the_executor_as_they_are_written(at: Project) -> None:
+    api = Api(token(user("ann", project=at)))
+    asked = {f"example.com/r{number}": text for number, text in enumerate(AMOUNTS)}
+    body = {"project": at.address, "command": ["true"], "resources": asked}
+    assert api.post("sessions/", body).status_code == 201
+    played = agent(nodes=[{"name": "n1", "allocatable": dict.fromkeys(asked, str(LARGEST))}])
+    played.lease()
+    (lease,) = played.answer["leases"]
+    assert lease["spec"]["resources"] == asked
+    assert check_all() == []
 
 
 def test_priority_comes_first_and_then_the_age_of_the_chain(at: Project, played: Agent) -> None:

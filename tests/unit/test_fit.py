@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.resources import amounts, total
+from podspec.resources import requested, total
 from scheduler.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
 from scheduler.node_rules import node_rules
 
@@ -20,11 +20,11 @@ requests = st.dictionaries(
 
 
 def test_plain_amounts_and_requests_are_read() -> None:
-    assert amounts({"cpu": "500m"}) == {"cpu": Decimal("0.5")}
-    assert amounts({}) == {}
+    assert requested({"cpu": "500m"}) == {"cpu": Decimal("0.5")}
+    assert requested({}) == {}
     nested = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
-    assert amounts(nested) == {"cpu": 1, "memory": GIB}
-    assert amounts({"requests": None, "limits": {"cpu": "3"}}) == {"cpu": 3}
+    assert requested(nested) == {"cpu": 1, "memory": GIB}
+    assert requested({"requests": None, "limits": {"cpu": "3"}}) == {"cpu": 3}
 
 
 def test_amounts_add_up_by_resource() -> None:
@@ -49,7 +49,7 @@ def test_amounts_add_up_by_resource() -> None:
 def test_a_session_that_no_node_could_hold_never_fits(
     wanted: dict[str, str], misfit: Misfit | None
 ) -> None:
-    assert Room(NODES, []).misfit(amounts(wanted)) == misfit
+    assert Room(NODES, []).misfit(requested(wanted)) == misfit
 
 
 def test_what_is_held_is_not_free() -> None:
@@ -105,7 +105,7 @@ def test_a_node_that_is_avoided_does_not_count(
     nodes: dict[str, dict[str, str]], wanted: dict[str, str], avoid: str, misfit: Misfit | None
 ) -> None:
     room = Room([{"name": name, "allocatable": has} for name, has in nodes.items()], [])
-    assert room.misfit(amounts(wanted), avoid) == misfit
+    assert room.misfit(requested(wanted), avoid) == misfit
 
 
 def test_other_nodes_may_have_no_room_just_now() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.quantity import parse
+from podspec.quantity import parse
 from sessions_app.quotas import MEMORY, PENDING, SESSIONS, WAITING, Quota, Quotas, running, spelled
 
 ONE = {SESSIONS: Decimal(1)}

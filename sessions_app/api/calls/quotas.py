@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from retry.quantity import parse_resource
+from podspec.quantity import parse_resource
 from sessions_app.api.numbers import WHOLE
 from sessions_app.api.requests import Quantity
 from sessions_app.authorization import Action, Actor, authorize

@@ -117,6 +117,13 @@ def test_what_it_cannot_run_is_handed_back(world: World) -> None:
     assert session.reports == []
 
 
+@pytest.mark.parametrize("cpu", [".5", "5.", "+1", "1e-1"])
+def test_amounts_are_what_kubernetes_takes_for_them(world: World, cpu: str) -> None:
+    session = world.submit("succeeds", resources={"cpu": cpu, "memory": ".5Gi"})
+    world.server.wait_settled(session)
+    assert session.statuses == ["PREPARING", "RUNNING", "TERMINATED"]
+
+
 def test_an_avoided_node_is_left_alone_where_there_is_another(world: World) -> None:
     failed = world.submit("exits with 7")
     world.server.wait_settled(failed)

@@ -263,6 +263,15 @@ def test_a_run_under_its_memory_limit_is_left_alone(server: FakeServer) -> None:
     assert session.final["status"] == "TERMINATED"
 
 
+def test_a_limit_may_be_more_than_there_is_and_less_than_a_byte(server: FakeServer) -> None:
+    most, none = (shell(server, "exit 0", resources={"memory": each}) for each in ("7Ei", "0"))
+    least = shell(server, "sleep 30", resources={"memory": "1n"})
+    server.wait_settled(most, none, least)
+    assert [each.final["status"] for each in (most, none)] == ["TERMINATED"] * 2
+    assert least.termination["reason"] == "OOMKilled"
+    assert least.termination["pod_message"].endswith("the limit is 1")
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

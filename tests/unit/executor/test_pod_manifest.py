@@ -23,6 +23,7 @@ from executor.drivers.pod_merge import literal
 from executor.drivers.protocol import Order
 from executor.runs import RunFiles
 from podspec.specification import REFUSED
+from tests.quantities import AMOUNTS
 
 KEY = LeaseKey("22222222-2222-4333-8444-555555555555", 41)
 ROOT = "11111111-2222-4333-8444-555555555555"
@@ -303,6 +304,11 @@ GPU = "nvidia.com/gpu"
 def test_resources(resources: Any, requests: Any, limits: Any) -> None:
     made = main(resources=resources)["resources"]
     assert (made.get("requests"), made.get("limits")) == (requests, limits)
+
+
+@pytest.mark.parametrize("text", AMOUNTS)
+def test_amounts_stay_as_they_are_written(text: str) -> None:
+    assert main(resources={"cpu": text})["resources"]["requests"] == {"cpu": text}
 
 
 def test_resources_of_the_session_win_one_by_one() -> None:

@@ -259,7 +259,7 @@ def test_the_avoided_node_is_taken_when_the_others_go() -> None:
     [
         ({"cpu": "17"}, "no simulated node has so much cpu"),
         ({"nvidia.com/gpu": 1}, "no simulated node has so much nvidia.com/gpu"),
-        ({"memory": "lots"}, "resources: 'lots' is not a quantity"),
+        ({"memory": "lots"}, "resources: memory: 'lots' is not a quantity"),
     ],
 )
 def test_what_fits_no_node_is_refused(resources: dict[str, object], text: str) -> None:
@@ -285,6 +285,7 @@ def test_ten_thousand_nodes_and_as_many_runs() -> None:
         ('{"second": 1}', "no such key: second"),
         ('{"seconds": [1]}', "--script"),
         ("{", "--script"),
+        ('{"node": {"cpu": "lots"}}', "--script .* cpu: 'lots' is not a quantity"),
         ('{"storms": [{"at": 1}]}', "--script"),
         ('{"storms": [{"at": "1", "seconds": 1, "rate": 1, "reason": ""}]}', "--script"),
     ],

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
+from podspec.quantity import parse
 from tests.unit.retry.model_facts import category_of, cause_of, matches, session_exit_code, voice
 
 Json = dict[str, Any]
@@ -319,10 +320,10 @@ def grown(chain: Json, growth: Json | None) -> Json:
     resources: Json = json.loads(json.dumps(chain["resources"]))
     for group in (resources, resources.get("requests"), resources.get("limits")):
         if group and "memory" in group:
-            was = quantity(group["memory"])
+            was = int(parse(group["memory"]))
             group["memory"] = was
             if growth:
-                limits = [quantity(growth["memory"]["max"])] if "max" in growth["memory"] else []
+                limits = [int(parse(growth["memory"]["max"]))] if "max" in growth["memory"] else []
                 limits += [] if chain["ceiling"] is None else [chain["ceiling"]]
                 wanted = math.ceil(was * Fraction(str(growth["memory"]["factor"])))
                 group["memory"] = max(was, min([wanted, *limits]))
@@ -335,13 +336,3 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 def seconds(text: str) -> float:
     parts = re.findall(r"([0-9.]+)(ns|us|ms|s|m|h)", text)
     return float(sum(float(number) * UNITS[unit] for number, unit in parts))
-
-
-def quantity(value: Any) -> int:
-    for suffix, unit in {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}.items():
-        if str(value).endswith(suffix):
-            return int(str(value)[:-2]) * unit
-    for suffix, unit in {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}.items():
-        if str(value).endswith(suffix):
-            return int(str(value)[:-1]) * unit
-    return int(value)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podspec.quantity import parse
 from retry.growth import Growth, grown
-from retry.quantity import parse
 from retry.rules import MemoryGrowth
 
 GIB = 2**30

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from podspec.quantity import parse
 from retry.categories import FailureCategory
 from retry.causes import RetryCause
 from retry.decide import Chain, Decision, Mode, Settings, counters_after, decide
@@ -200,7 +201,7 @@ def in_bytes(resources: Any) -> Any:
     return {
         name: in_bytes(value)
         if name in {"requests", "limits"}
-        else model.quantity(value)
+        else int(parse(value))
         if name == "memory"
         else value
         for name, value in resources.items()

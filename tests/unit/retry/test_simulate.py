@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podspec.quantity import parse
 from retry.decide import Chain, Settings, counters_after, decide
 from retry.evidence import Termination
 from retry.matching import NamedPolicy, compile_policy
 from retry.merge import NO_BOUNDS
 from retry.policy import InlinePolicy
-from retry.quantity import parse
 from retry.rules import PolicyDocument
 from retry.simulate import (
     MAX_CHANGED,

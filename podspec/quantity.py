@@ -1,0 +1,81 @@
+"""Kubernetes resource quantities ("500m", "1.5Gi", "2e3") as decimal numbers, as exact as there.
+
+The grammar is that of Kubernetes' `resource.Quantity`: a signed number, and a binary suffix, a
+decimal one or an exponent.
+"""
+
+import math
+import re
+from decimal import ROUND_UP, Context, Decimal
+
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?"
+)
+AMOUNT_PATTERN = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?$"
+"""Of amounts as text, for documents; what is written so can still be too much."""
+LARGEST = 2**63 - 1
+"""Kubernetes holds no more in binary units, and cannot count with more in any."""
+_BINARY = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
+_DECIMAL = {prefix: 1000**power for power, prefix in enumerate("kMGTPE", 1)}
+_NANO = Decimal("1e-9")
+_SUFFIXES = {
+    "n": _NANO,
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{suffix: Decimal(unit) for suffix, unit in (_DECIMAL | _BINARY).items()},
+}
+_LONGEST = 40
+# The digits of the longest text times those of the largest suffix: no product loses any.
+_EXACT = Context(prec=2 * _LONGEST, rounding=ROUND_UP)
+
+
+def parse(text: str | float) -> Decimal:
+    """Read a quantity; a plain number is one, too. Parts of a nano are rounded away from zero.
+
+    Raises ValueError, in words for the user, for anything else and for what is too large.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise ValueError("a quantity must be a number or text like 500m or 1.5Gi")
+    quantity = _read(text) if isinstance(text, str) else _exact(text)
+    if quantity.copy_abs() > LARGEST:
+        raise ValueError("a quantity must be less than 2^63")
+    # Kubernetes holds nothing finer, and leaves nobody without any who asks for something.
+    rounded = _EXACT.quantize(quantity, _NANO)
+    return quantity if rounded == quantity else rounded
+
+
+def parse_resource(text: str | float) -> Decimal:
+    """Read an amount of a resource: a quantity that is not negative. Raises ValueError."""
+    quantity = parse(text)
+    if quantity < 0:
+        raise ValueError("an amount of a resource must not be negative")
+    return quantity
+
+
+def shortest(amount: int, *, decimal: bool = False) -> str:
+    """The shortest exact spelling of a whole amount, in binary units or in decimal ones."""
+    units = _DECIMAL if decimal else _BINARY
+    for suffix, unit in reversed(units.items()):
+        if amount and amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return str(amount)
+
+
+def _read(text: str) -> Decimal:
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(f"{text[:_LONGEST]!r} is not a quantity like 500m, 2 or 1.5Gi")
+    number = Decimal(match["number"])
+    if match["exponent"]:
+        return _EXACT.scaleb(number, int(match["exponent"]))
+    return _EXACT.multiply(number, _SUFFIXES[match["suffix"] or ""])
+
+
+def _exact(number: float) -> Decimal:
+    if isinstance(number, int):
+        return Decimal(number)
+    if not math.isfinite(number):
+        raise ValueError("a quantity must be a finite number")
+    return Decimal(repr(number))

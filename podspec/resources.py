@@ -1,0 +1,65 @@
+"""What a session asks for, in one of two forms: plain amounts by resource, each what the session
+gets and may use at most; or `requests` and `limits`."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from podspec.quantity import parse_resource
+
+GROUPS = ("requests", "limits")
+Amounts = dict[str, Decimal]
+
+
+def grouped(resources: Mapping[str, Any]) -> bool:
+    """Whether they are `requests` and `limits`."""
+    return any(group in resources for group in GROUPS)
+
+
+def groups(resources: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The amounts as `requests` and `limits`, as they are written: plain ones are both."""
+    if not grouped(resources):
+        return dict.fromkeys(GROUPS, resources)
+    return {group: resources.get(group) or {} for group in GROUPS}
+
+
+def check(resources: object) -> None:
+    """Raise ValueError, in words for the user, unless this is what a session can ask for."""
+    if not isinstance(resources, Mapping):
+        raise ValueError("must be an object of resource names and quantities")
+    if grouped(resources) and resources.keys() - set(GROUPS):
+        raise ValueError("give either plain amounts, or 'requests' and 'limits', not both")
+    for group in [resources[name] for name in GROUPS if name in resources] or [resources]:
+        if not isinstance(group, Mapping):
+            raise ValueError("'requests' and 'limits' must be objects")
+        for name, amount in group.items():
+            try:
+                parse_resource(amount)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+
+
+def requested(resources: Mapping[str, Any]) -> Amounts:
+    """What is to be kept for each pod: its `requests`, or else its `limits`. Raises ValueError."""
+    return _parsed(resources, "limits", "requests")
+
+
+def limited(resources: Mapping[str, Any]) -> Amounts:
+    """What each pod may use at most: its `limits`, or else its `requests`. Raises ValueError."""
+    return _parsed(resources, "requests", "limits")
+
+
+def total(parts: Iterable[Amounts]) -> Amounts:
+    """The sum of amounts by resource."""
+    summed: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            summed[name] = summed.get(name, Decimal(0)) + value
+    return summed
+
+
+def _parsed(resources: Mapping[str, Any], *names: str) -> Amounts:
+    """The last of the groups has the last word."""
+    found = groups(resources)
+    said = {name: amount for group in names for name, amount in found[group].items()}
+    return {name: parse_resource(amount) for name, amount in said.items()}
