@@ -9,6 +9,8 @@ RUN_DIR ?= var/data
 PORT ?= 8000
 SEED ?= 1
 SECONDS ?= 60
+# What docs/settings.md lists.
+DECLARED := reprise.environment executor.environment
 # Two at a time, each with its output in one piece.
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
 # Most of the slow tests wait for processes, so that some more of them than cores go well.
@@ -81,10 +83,13 @@ check-generated: install-dev
 	diff -u docs/openapi.yaml var/openapi.yaml || { echo "The API changed: run 'make schema' and commit docs/openapi.yaml"; exit 1; }
 	DATABASE_URL=none $(BIN)/python manage.py graphql_schema --file var/schema.graphql
 	diff -u docs/schema.graphql var/schema.graphql || { echo "The API changed: run 'make schema' and commit docs/schema.graphql"; exit 1; }
+	DATABASE_URL=none $(BIN)/python -m variables $(DECLARED) > var/settings.md
+	diff -u docs/settings.md var/settings.md || { echo "The settings changed: run 'make schema' and commit docs/settings.md"; exit 1; }
 
-schema: install-dev ## write the snapshots of the OpenAPI and the GraphQL schema again
+schema: install-dev ## write the snapshots of the OpenAPI and the GraphQL schema and the list of settings again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 	$(BIN)/python manage.py graphql_schema --file docs/schema.graphql
+	$(BIN)/python -m variables $(DECLARED) > docs/settings.md
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick

@@ -1,8 +1,6 @@
 """gunicorn's settings for the web processes: REST, admin and pages."""
 # ruff: noqa: INP001  # read by gunicorn, never imported
 
-import os
-
 from loglines.lines import configure
 from reprise import shared_metrics
 
@@ -11,14 +9,14 @@ shared_metrics.share()
 
 # Read here, in the master: what is wrong with the environment is said once and ends it, where a
 # worker would be started again for ever.
-from reprise.settings import LOGGING  # noqa: E402
+from reprise.settings import GIVEN, LOGGING  # noqa: E402
 
 logconfig_dict = {
     **LOGGING,
     "loggers": {
         **LOGGING["loggers"],
         "gunicorn.error": {
-            "level": os.environ.get("REPRISE_LOG_LEVEL", "INFO"),
+            "level": GIVEN.log_level or "INFO",
             "handlers": ["stderr"],
             "propagate": False,
         },
@@ -28,7 +26,7 @@ configure(logconfig_dict)
 
 # Threads, of which two are for probes only.
 worker_class = "reprise.probe_lane.ProbeLaneWorker"
-workers = int(os.environ.get("REPRISE_WEB_WORKERS", "2"))
+workers = GIVEN.web_workers
 threads = 8
 # A worker's sign of life must not wait for a disk.
 worker_tmp_dir = "/dev/shm"  # noqa: S108

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from random import Random
 from types import FrameType
 
@@ -42,7 +41,7 @@ EXIT_BROKEN = 70
 
 def main() -> None:
     config = parse(sys.argv[1:], os.environ)
-    _set_up_log(os.environ)
+    _set_up_log(config)
     log.debug("up to %d open files", descriptors.raise_limit())
     try:
         if config.parent is not None:
@@ -59,13 +58,8 @@ def main() -> None:
     os._exit(status)
 
 
-def _set_up_log(environ: Mapping[str, str]) -> None:
-    try:
-        named = lines.wanted_format(environ)
-    except ValueError as error:
-        raise SystemExit(str(error)) from None
-    level = environ.get("REPRISE_LOG_LEVEL", "INFO")
-    lines.configure(lines.configuration(named, level, httpx="WARNING"))
+def _set_up_log(config: Config) -> None:
+    lines.configure(lines.configuration(config.log_format, config.log_level, httpx="WARNING"))
     for handler in logging.getLogger().handlers:
         handler.addFilter(run_lines)
     threading.excepthook = _thread_died

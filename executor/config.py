@@ -1,20 +1,21 @@
 """The agent's command line."""
 
 import argparse
-import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from executor.drivers.pod_names import NAMESPACE_TEMPLATE, check_template
+from executor.environment import MODE, USERS, Agent
+from loglines.lines import wanted_format
 from podspec.specification import REFUSED
+from variables.options import option
+from variables.reading import misspelt, read
 
 DRIVERS = ("local", "simulated", "kubernetes")
 TOKEN_VARIABLE = "REPRISE_EXECUTOR_TOKEN"  # noqa: S105  # the variable's name, not a token
 ANY_PARENT = 0
-ON, PARTLY, OFF = "on", "partly", "off"
-RUN_USERS = "70000-79999"
-"""Which no distribution gives away."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,20 @@ class Config:
     isolating: Isolating
     simulation: Simulation
     pods: Pods
+    log_format: str
+    log_level: str
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
-    """Exits with status 2 and one line of what is wrong, as argparse does."""
-    parser = _parser(environ)
+    """Return what the command line and the environment say.
+
+    If something is wrong, exit with status 2 and say what, as argparse does.
+    """
+    parser = _parser()
     given = parser.parse_args(argv)
+    said = _environment(parser, environ)
     try:
-        token = "" if given.check_isolation else _token(given.token_file, environ)
+        token = "" if given.check_isolation else _token(given.token_file, said)
     except OSError as error:
         parser.error(f"cannot read the token: {error}")
     if not token and not given.check_isolation:
@@ -98,14 +105,25 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
         parent=given.die_with_parent,
         check=given.check_isolation,
         isolating=Isolating(
-            given.isolate_runs,
-            _paths(environ, "REPRISE_LOCAL_PATHS"),
-            _paths(environ, "REPRISE_LOCAL_WRITABLE"),
-            given.run_users,
+            given.isolate_runs or said.isolate_runs,
+            tuple(each.absolute() for each in said.local_paths),
+            tuple(each.absolute() for each in said.local_writable),
+            given.run_users or said.run_users,
         ),
         simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
         pods=_pods(given),
+        log_format=wanted_format(said.log_format, production=said.production),
+        log_level=said.log_level,
     )
+
+
+def _environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> Agent:
+    said, wrong = read(Agent, environ)
+    if wrong:
+        parser.exit(2, "".join(f"{line}\n" for line in wrong))
+    for line in misspelt(Agent, environ):
+        sys.stderr.write(f"{line}\n")
+    return said
 
 
 def _pods(given: argparse.Namespace) -> Pods:
@@ -124,11 +142,7 @@ def _pods(given: argparse.Namespace) -> Pods:
     )
 
 
-def _paths(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    return tuple(Path(each).absolute() for each in environ.get(name, "").split(os.pathsep) if each)
-
-
-def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="reprise-executor",
         description="Takes sessions from a Reprise server and runs them here.",
@@ -153,13 +167,13 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="PID",
         help="stop when the parent process (PID, if given) is gone",
     )
-    _add_isolation(parser, environ)
+    _add_isolation(parser)
     _add_simulation(parser)
     _add_pods(parser)
     return parser
 
 
-def _add_isolation(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+def _add_isolation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "the local driver, which runs processes of this machine",
         "REPRISE_LOCAL_PATHS names what isolated runs may read beside the system's programs,"
@@ -167,38 +181,22 @@ def _add_isolation(parser: argparse.ArgumentParser, environ: Mapping[str, str]) 
     )
     group.add_argument(
         "--isolate-runs",
-        type=_mode,
+        type=option(MODE),
         metavar="{on,partly,off}",
-        default=environ.get("REPRISE_ISOLATE_RUNS") or ON,
         help="keep runs from the agent, each other and this machine's files; partly: as far as the"
         " kernel can; off: they are processes of the agent's own user ($REPRISE_ISOLATE_RUNS, else"
         " on)",
     )
     group.add_argument(
         "--run-users",
-        type=_users,
-        default=environ.get("REPRISE_RUN_USERS") or RUN_USERS,
+        type=option(USERS),
         metavar="FIRST-LAST",
         help="user numbers for isolated runs of an agent that is root ($REPRISE_RUN_USERS, else"
-        f" {RUN_USERS})",
+        " 70000-79999)",
     )
     group.add_argument(
         "--check-isolation", action="store_true", help="say whether that can be held, and end"
     )
-
-
-def _mode(text: str) -> str:
-    # A type and no choices: what the environment says is looked at, too.
-    if text not in {ON, PARTLY, OFF}:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one of on, partly and off")
-    return text
-
-
-def _users(text: str) -> range:
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) < int(last) < 2**32 - 1):
-        raise argparse.ArgumentTypeError("must be two numbers, such as 70000-79999")
-    return range(int(first), int(last) + 1)
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
@@ -302,7 +300,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _token(path: Path | None, environ: Mapping[str, str]) -> str:
+def _token(path: Path | None, said: Agent) -> str:
     if path is None:
-        return environ.get(TOKEN_VARIABLE, "").strip()
+        return said.executor_token.strip()
     return path.read_text("utf-8").strip()

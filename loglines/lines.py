@@ -11,15 +11,16 @@ import logging.config
 import re
 import sys
 import threading
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from loglines.context import structlog
+from variables.kinds import choice
 
 from structlog.typing import EventDict, Processor, WrappedLogger  # isort: skip  # comes after it
 
-FORMATS = ("json", "console")
+FORMAT = choice("json", "console")
+LEVEL = choice(*logging.getLevelNamesMapping())
 FIELDS = (
     "request_id",
     "actor",
@@ -48,16 +49,9 @@ logger = logging.getLogger(__name__)
 _ROW = re.compile(r"Failing row contains \(.*?\)\.(?=\n|\\n|['\"]|$)", re.DOTALL)
 
 
-def wanted_format(environ: Mapping[str, str]) -> str:
-    """`json` or `console`: `REPRISE_LOG_FORMAT`, else JSON in production.
-
-    Raises `ValueError` for anything else.
-    """
-    production = environ.get("REPRISE_PRODUCTION", "").lower() in {"1", "true", "yes", "on"}
-    named = environ.get("REPRISE_LOG_FORMAT") or ("json" if production else "console")
-    if named not in FORMATS:
-        raise ValueError(f"REPRISE_LOG_FORMAT is json or console, not {named!r}")
-    return named
+def wanted_format(named: str | None, *, production: bool) -> str:
+    """Return the format that is named, else that of people, and JSON in production."""
+    return named or ("json" if production else "console")
 
 
 def configuration(named: str, level: str, **levels: str) -> dict[str, Any]:

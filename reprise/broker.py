@@ -86,7 +86,7 @@ def refusal(url: str) -> str:
         transport = one.partition("://")[0].lower()
         if transport not in TRANSPORTS:
             return (
-                f"BROKER_URL: Reprise works with RabbitMQ (amqp:// or amqps://), not with "
+                f"Reprise works with RabbitMQ (amqp:// or amqps://), not with "
                 f"{transport or 'nothing'}://: other brokers lose or repeat what waits for its time"
             )
     return ""

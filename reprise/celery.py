@@ -92,7 +92,7 @@ app: "Celery[Any]" = Celery("reprise", task_cls=DatabaseTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 if refused := broker.refusal(str(app.conf.broker_url)):
     # Whoever starts this process wants to read one line, not a traceback.
-    raise SystemExit(refused)
+    raise SystemExit(f"BROKER_URL: {refused}")
 app.conf.update(
     task_default_exchange=broker.EXCHANGE.name,
     task_default_exchange_type=broker.EXCHANGE.type,

@@ -2,7 +2,6 @@
 
 import hmac
 import logging
-import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ from celery import signals
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from reprise.environment import given
 from reprise.shared_metrics import counted
 
 logger = logging.getLogger(__name__)
@@ -84,12 +84,12 @@ _servers: list[ThreadingHTTPServer] = []
 @signals.worker_ready.connect
 def _open(**_kwargs: Any) -> None:
     # Sent again after each reconnection to the broker.
-    port = os.environ.get("REPRISE_METRICS_PORT", "")
-    if _servers or not port:
+    port = given().metrics_port
+    if _servers or port is None:
         return
     try:
-        _servers.append(serve(int(port), os.environ.get("REPRISE_METRICS_TOKEN", "")))
-    except (OSError, ValueError, OverflowError) as error:
+        _servers.append(serve(port, given().metrics_token))
+    except OSError as error:
         # It works as well without being watched.
         logger.error("no metrics on port %s: %s", port, error)
 

@@ -1,37 +1,7 @@
-"""Every setting, in one file; what differs between places comes from the environment.
+"""Every setting; those that differ between places are declared in `reprise/environment.py`."""
 
-| variable | what |
-| --- | --- |
-| `DATABASE_URL` | PostgreSQL; standalone starts its own when it is absent |
-| `BROKER_URL` | RabbitMQ (`amqp://`); standalone uses one in memory when it is absent |
-| `REPRISE_SECRET_KEY` | signs browser sessions; random for each start when it is absent |
-| `REPRISE_ENCRYPTION_KEYS` | keys of stored secrets, newest first, by commas; random if absent |
-| `REPRISE_ALLOWED_HOSTS` | names under which the server answers, comma separated |
-| `REPRISE_PRODUCTION` | `1`: refuse to start without what several processes must share |
-| `REPRISE_HTTPS` | `1`: browsers come by HTTPS only, so that cookies are for HTTPS only |
-| `REPRISE_HSTS_SECONDS` | how long browsers are to insist on HTTPS; 0 when it is absent |
-| `REPRISE_TRUST_PROXY` | `1`: believe `X-Forwarded-Proto`, which the proxy must always set |
-| `REPRISE_CSRF_TRUSTED_ORIGINS` | other origins whose forms are accepted, comma separated |
-| `REPRISE_DATABASE_POOL` | connections to PostgreSQL that one process opens at most; 16 |
-| `REPRISE_METRICS_TOKEN` | reads `/metrics`, beside the tokens of cluster admins |
-| `REPRISE_METRICS_PORT` | where a worker answers `/metrics`; nowhere when it is absent |
-| `REPRISE_METRICS_DIR` | where processes of one family count; a new directory when absent |
-| `REPRISE_LOG_FORMAT` | `json` or `console`; JSON in production when it is absent |
-| `REPRISE_LOG_LEVEL` | the least level that is logged; WARNING when it is absent |
-| `REPRISE_ISOLATE_RUNS` | of standalone's executor: `on`, `partly` or `off`; off when absent |
-| `REPRISE_DEFAULT_PROJECT` | `domain/name` for calls that name no project |
-| `REPRISE_POD_FIELDS_ALLOWED` | fields of a `pod_spec` that are not to be refused, by commas |
-| `REPRISE_POD_FIELDS_REFUSED` | fields of a `pod_spec` to refuse beside the usual ones, by commas |
-| `REPRISE_WEBHOOK_ALLOWED_NETWORKS` | networks that webhooks may reach though they are not public |
-| `REPRISE_WEBHOOK_ALLOWED_HOSTS` | names that webhooks may reach wherever they lead |
-| `REPRISE_WEBHOOK_ALLOW_HTTP` | `1`: webhooks may go to `http://`, too |
-| `REPRISE_GRAPHQL_INTROSPECTION` | `0`: nobody can ask `/graphql/` what its schema is |
-| `REPRISE_GRAPHIQL` | `0`: no page to try queries with at `/graphql/` |
-| `REPRISE_LEASE_TTL` ... | each number of `REPRISE` below, by its name in capitals |
-"""
-
-import os
 import secrets
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,42 +9,24 @@ import dj_database_url
 
 from loglines import lines
 from podspec.specification import refused_paths
-from reprise.production import problems
+from reprise.environment import NO_DATABASE, Numbers, given
 from sessions_app.encryption import EncryptionKeys
 from sessions_app.webhook_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
+# What was given to this process; everything below follows from it.
+GIVEN = given()
 
-def flag(name: str, default: str = "") -> bool:
-    """Whether a variable says yes."""
-    return os.environ.get(name, default).lower() in {"1", "true", "yes", "on"}
-
-
-def listed(name: str, default: str = "") -> list[str]:
-    """The comma separated values of a variable."""
-    return [value.strip() for value in os.environ.get(name, default).split(",") if value.strip()]
-
-
-if flag("REPRISE_PRODUCTION") and (wrong := problems(os.environ)):
-    # One line for whoever starts it; an exception would bury it in a traceback.
-    raise SystemExit(f"Reprise does not start: {'; '.join(wrong)} (docs/production.md)")
-
-SECRET_KEY = os.environ.get("REPRISE_SECRET_KEY") or secrets.token_urlsafe(48)
-_keys = listed("REPRISE_ENCRYPTION_KEYS")
-try:
-    ENCRYPTION_KEYS = EncryptionKeys(_keys or [secrets.token_urlsafe(48)], made_up=not _keys)
-except ValueError as error:
-    raise SystemExit(f"REPRISE_ENCRYPTION_KEYS: {error}") from None
+SECRET_KEY = GIVEN.secret_key or secrets.token_urlsafe(48)
+ENCRYPTION_KEYS = GIVEN.encryption_keys or EncryptionKeys([secrets.token_urlsafe(48)], made_up=True)
 DEBUG = False
-ALLOWED_HOSTS = listed("REPRISE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+ALLOWED_HOSTS = list(GIVEN.allowed_hosts)
 
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = flag("REPRISE_HTTPS")
-SECURE_HSTS_SECONDS = int(os.environ.get("REPRISE_HSTS_SECONDS", "0"))
-SECURE_PROXY_SSL_HEADER = (
-    ("HTTP_X_FORWARDED_PROTO", "https") if flag("REPRISE_TRUST_PROXY") else None
-)
-CSRF_TRUSTED_ORIGINS = listed("REPRISE_CSRF_TRUSTED_ORIGINS")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GIVEN.https
+SECURE_HSTS_SECONDS = GIVEN.hsts_seconds
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if GIVEN.trust_proxy else None
+CSRF_TRUSTED_ORIGINS = list(GIVEN.csrf_trusted_origins)
 
 INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
@@ -130,23 +82,14 @@ TEMPLATES = [
 ]
 
 
-POOL_SIZE = int(os.environ.get("REPRISE_DATABASE_POOL", "16"))
+POOL_SIZE = GIVEN.database_pool
 
 
 def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
     """Django's settings for one PostgreSQL."""
-    if url == "none":  # for checks of the code that need no database
+    if url == NO_DATABASE:
         return {"ENGINE": "django.db.backends.dummy"}
-    try:
-        found = dj_database_url.parse(url, conn_health_checks=True)
-    except ValueError:
-        found = {}
-    if found.get("ENGINE") != "django.db.backends.postgresql":
-        # The address may hold a password, so that only its beginning is repeated.
-        raise SystemExit(
-            "DATABASE_URL: Reprise works with PostgreSQL, and needs an address such as "
-            f"postgres://user:password@host:5432/name, not {url.partition(':')[0]!r}"
-        )
+    found = dj_database_url.parse(url, conn_health_checks=True)
     soon = {
         # A server that is gone without a word is noticed, and one that is back is soon connected.
         "connect_timeout": 3,
@@ -170,7 +113,7 @@ def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
     }
 
 
-DATABASES = {"default": database(os.environ.get("DATABASE_URL", "postgres:///reprise"))}
+DATABASES = {"default": database(GIVEN.database_url or "postgres:///reprise")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 _VALIDATORS = "django.contrib.auth.password_validation."
@@ -253,17 +196,14 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": ["sessions_app.api.openapi.add_problem_responses"],
 }
 
-CELERY_BROKER_URL = os.environ.get("BROKER_URL", "memory://localhost//")
+CELERY_BROKER_URL = GIVEN.broker_url or "memory://localhost//"
 CELERY_BEAT_SCHEDULER = "reprise.beat:LockedScheduler"
 
-try:
-    LOG_FORMAT = lines.wanted_format(os.environ)
-except ValueError as error:
-    raise SystemExit(str(error)) from None
+LOG_FORMAT = lines.wanted_format(GIVEN.log_format, production=GIVEN.production)
 LOGGING_CONFIG = "loglines.lines.configure"
 LOGGING = lines.configuration(
     LOG_FORMAT,
-    os.environ.get("REPRISE_LOG_LEVEL", "WARNING"),
+    GIVEN.log_level or "WARNING",
     **{
         # A 4xx is the caller's business, and a line of `reprise.requests`.
         "django.request": "ERROR",
@@ -273,93 +213,14 @@ LOGGING = lines.configuration(
     },
 )
 
-REPRISE_METRICS_TOKEN = os.environ.get("REPRISE_METRICS_TOKEN", "")
-REPRISE_DEFAULT_PROJECT = os.environ.get("REPRISE_DEFAULT_PROJECT")
-REPRISE_ISOLATE_RUNS = os.environ.get("REPRISE_ISOLATE_RUNS") or "off"
+REPRISE_METRICS_TOKEN = GIVEN.metrics_token
+REPRISE_DEFAULT_PROJECT = GIVEN.default_project
+REPRISE_ISOLATE_RUNS = GIVEN.isolate_runs
 # As whom runs act that are not isolated; set by standalone, whose executor they belong to.
 REPRISE_RUNS_AS = ""
-REPRISE_GRAPHQL_INTROSPECTION = flag("REPRISE_GRAPHQL_INTROSPECTION", "1")
-REPRISE_GRAPHIQL = flag("REPRISE_GRAPHIQL", "1")
-# Seconds, numbers and bytes.
-REPRISE: dict[str, float] = {
-    "lease_ttl": 300.0,
-    "lease_grace": 60.0,
-    # A lease that nobody accepted for this long goes back to its queue.
-    "acceptance_timeout": 60.0,
-    "max_lease_returns": 5,
-    "unconfirmed_after": 600.0,
-    # An executor that was silent for this long is late, which is told; after the longer time it
-    # gets no new leases.
-    "executor_late_after": 30.0,
-    "executor_stale_after": 60.0,
-    # A queue's current priority goes half of the way to its cost in this time.
-    "priority_half_time": 300.0,
-    # What retries may have of what their queue holds, while fresh sessions wait there.
-    "retry_share": 0.5,
-    # A session that has waited so long for room has nodes kept free for it.
-    "starved_after": 300.0,
-    # Whether a pod has started is looked at so long after its creation and then again and again;
-    # while it initializes each time a step later, up to the longest.
-    "start_check_first": 30.0,
-    "start_check_again": 30.0,
-    "start_check_step": 10.0,
-    "start_check_longest": 80.0,
-    # So long a pod may be without a node, unless its session says otherwise, and then be without
-    # its images or containers. 0: for ever.
-    "scheduling_timeout": 180.0,
-    "initializing_timeout": 1800.0,
-    # So many checks look for a pod that its cluster does not show.
-    "missing_pod_checks": 3,
-    # Of a run's output its log has so much of the beginning, and if it is longer, of the end.
-    "log_cap_bytes": 12 * 1024 * 1024,
-    "log_tail_bytes": 4 * 1024 * 1024,
-    # So long after its end a chain goes from the tables into the log, with the logs of its runs;
-    # so long after that its events go, too. 0: never.
-    "session_retention": 90 * 86_400.0,
-    "event_retention": 365 * 86_400.0,
-    # So long the audit log tells of a retry that the engine brought. 0: for ever.
-    "automatic_audit_retention": 365 * 86_400.0,
-    # Whoever follows events is asked this often whether they still may.
-    "stream_check_after": 60.0,
-    # A webhook is paused when so many attempts in a row have failed, for so long.
-    "webhook_pause_failures": 15,
-    "webhook_pause_after": 86_400.0,
-    # So long after its end a delivery stays in the log of its webhook. 0: for ever.
-    "webhook_delivery_retention": 30 * 86_400.0,
-    # Tasks that send webhooks at once, over all workers.
-    "webhook_senders": 1,
-    # The front ends a body that is not whole in this time (the longer one is for executors, bulk
-    # calls and simulations), or brings fewer bytes a second after the first seconds.
-    "body_timeout": 30.0,
-    "long_body_timeout": 120.0,
-    "body_grace": 10.0,
-    "body_bytes_per_second": 1000.0,
-    # So many bodies may be unfinished in one front, in all and from one address.
-    "unfinished_bodies": 256,
-    "unfinished_bodies_per_address": 16,
-    # After so many wrong passwords of one user, or from one address, no password is looked at
-    # for so long.
-    "login_failures": 10,
-    "login_cool_off": 900.0,
-    # A worker that did nothing for this long, beside a broker that answers, is started anew.
-    "worker_stuck_after": 60.0,
-    # A sweep of deadlines that no worker has begun within the first time runs in beat, and does so
-    # again each time that the second has passed.
-    "sweep_taken_within": 10.0,
-    "sweep_standby_every": 5.0,
-    # So long a statement of a call may take, and wait for a lock; then the call is a 503. 0: for
-    # ever. Tasks, commands and migrations have no such limits.
-    "call_statement_timeout": 30.0,
-    "call_lock_timeout": 5.0,
-    # Calls a minute of one token, and of one address without a valid token; 0: no limit. The
-    # executors' wire has none.
-    "token_requests_per_minute": 60_000,
-    "anonymous_requests_per_minute": 6_000,
-}
-REPRISE = {
-    name: type(default)(os.environ.get(f"REPRISE_{name.upper()}", default))
-    for name, default in REPRISE.items()
-}
+REPRISE_GRAPHQL_INTROSPECTION = GIVEN.graphql_introspection
+REPRISE_GRAPHIQL = GIVEN.graphiql
+REPRISE: dict[str, float] = {each.name: getattr(GIVEN, each.name) for each in fields(Numbers)}
 
 AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_FAILURE_LIMIT = int(REPRISE["login_failures"])
@@ -372,18 +233,7 @@ AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 
-try:
-    POD_FIELDS_REFUSED = refused_paths(
-        listed("REPRISE_POD_FIELDS_ALLOWED"), listed("REPRISE_POD_FIELDS_REFUSED")
-    )
-except ValueError as error:
-    raise SystemExit(f"REPRISE_POD_FIELDS_ALLOWED: {error}") from None
-
-try:
-    WEBHOOK_GUARD = Guard.of(
-        listed("REPRISE_WEBHOOK_ALLOWED_NETWORKS"),
-        listed("REPRISE_WEBHOOK_ALLOWED_HOSTS"),
-        http=flag("REPRISE_WEBHOOK_ALLOW_HTTP"),
-    )
-except ValueError as error:
-    raise SystemExit(f"REPRISE_WEBHOOK_ALLOWED_NETWORKS: {error}") from None
+POD_FIELDS_REFUSED = refused_paths(GIVEN.pod_fields_allowed, GIVEN.pod_fields_refused)
+WEBHOOK_GUARD = Guard.of(
+    GIVEN.webhook_allowed_networks, GIVEN.webhook_allowed_hosts, http=GIVEN.webhook_allow_http
+)

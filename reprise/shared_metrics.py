@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from reprise.environment import given
+
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 """prometheus_client's own variable."""
 _mine: list[Path] = []
@@ -28,9 +30,7 @@ def share() -> None:
         return  # gunicorn reads its settings again at each SIGHUP
     if "prometheus_client" in sys.modules:
         raise AssertionError("prometheus_client has already looked for its directory")
-    given = os.environ.get("REPRISE_METRICS_DIR")
-    if given:
-        directory = Path(given)
+    if directory := given().metrics_dir:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in directory.glob("*.db"):
             left.unlink()

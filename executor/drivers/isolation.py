@@ -16,8 +16,9 @@ from pathlib import Path
 
 from reprise_client.wire import LeaseKey
 
-from executor.config import OFF, ON, Isolating
+from executor.config import Isolating
 from executor.drivers import landlock
+from executor.environment import OFF, ON
 from executor.runs import RunFiles
 
 log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from typing import IO
 
 import psycopg
 
+from reprise.environment import given
 from reprise.standalone.backup_file import CHUNK, DUMP, KEYS, MANIFEST, SECRETS, Manifest, writing
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.postgres import EmbeddedPostgres
@@ -52,7 +53,7 @@ def backup(data_dir: Path, path: Path) -> None:
 
 def refuse_other_database() -> None:
     """Only the embedded PostgreSQL is ours to dump and to make."""
-    if "DATABASE_URL" in os.environ:
+    if given().database_url is not None:
         raise StandaloneError(
             "DATABASE_URL is set: back that PostgreSQL up and restore it with its own tools "
             "(docs/production.md)"

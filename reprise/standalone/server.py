@@ -108,13 +108,13 @@ class Standalone:
             self._open_way()
             agent.check()
         settings.SECRET_KEY = secret_key(self._data_dir)
-        if "REPRISE_ENCRYPTION_KEYS" not in os.environ:
+        if settings.GIVEN.encryption_keys is None:
             settings.ENCRYPTION_KEYS = encryption_keys(self._data_dir)
         settings.REPRISE_DEFAULT_PROJECT = settings.REPRISE_DEFAULT_PROJECT or "default/default"
         # Who listens on all addresses is reached by names that are not known here.
         names = "*" if self._host in LOOPBACK else self._host
         settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, names]
-        if "DATABASE_URL" not in os.environ:
+        if settings.GIVEN.database_url is None:
             for name in [name for name in os.environ if name.startswith("PG")]:
                 del os.environ[name]  # libpq's variables are about another server
             self._postgres = EmbeddedPostgres(self._data_dir)

@@ -137,7 +137,7 @@ def test_root_opens_its_data_directory_for_walking_only(place: Path) -> None:
     server = Standalone(place / "data", options=("--port", "0", "--isolate-runs", "maybe"))
     program = server.spawn()
     assert program.reap() != 0
-    assert "'maybe' is not one of on, partly and off" in program.said[1]
+    assert "'maybe' is not one of on, partly, off" in program.said[1]
     shutil.rmtree(place / "data", ignore_errors=True)
     place.chmod(0o700)
     program = Standalone(place / "data", options=("--port", "0", "--isolate-runs")).spawn()

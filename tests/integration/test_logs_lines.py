@@ -14,9 +14,11 @@ from celery import signals
 from django.db import IntegrityError, transaction
 from reprise_client import Client as SdkClient
 
+from executor.environment import Agent
 from executor.run_lines import RunLines
 from loglines.context import binding, bound, clear
 from loglines.lines import FIELDS, configuration, formatter, wanted_format
+from reprise.environment import Environment
 from reprise.task_log import DUE, ORIGIN
 from sessions_app.models import Project, Queue, SessionEvent
 from sessions_app.wakeups import SWEEP, Publisher
@@ -24,6 +26,7 @@ from tests import factories
 from tests.agent import Api
 from tests.observability import ROOT
 from tests.streaming import served
+from variables.reading import read
 
 ALWAYS = {"timestamp", "level", "logger", "event"}
 SECRET = "hunter2-planted"
@@ -286,7 +289,9 @@ def test_people_read_a_line() -> None:
     ],
 )
 def test_who_reads_is_asked_of_the_environment(environ: dict[str, str], expected: str) -> None:
-    assert wanted_format(environ) == expected
+    for given, wrong in (read(Environment, environ), read(Agent, environ)):
+        assert wanted_format(given.log_format, production=given.production) == expected
+        assert wrong == []
     assert configuration(expected, "INFO")["root"]["level"] == "INFO"
 
 
@@ -299,7 +304,7 @@ def test_another_format_is_refused_in_one_line() -> None:
         if "executor" in command:
             assert done.returncode == 0  # to be asked for help it needs no log
         else:
-            assert done.stderr == "REPRISE_LOG_FORMAT is json or console, not 'xml'\n"
+            assert done.stderr == "REPRISE_LOG_FORMAT: 'xml' is not one of json, console\n"
 
 
 def test_the_manual_names_every_field() -> None:

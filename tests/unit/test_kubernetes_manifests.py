@@ -17,6 +17,7 @@ from django.urls import resolve
 
 from executor import config
 from executor.state import StateDir
+from reprise.environment import Environment
 from reprise.production import problems
 from tests.acceptance.compose import instructions, interpolated
 from tests.acceptance.running import Program
@@ -36,6 +37,7 @@ from tests.kubernetes.manifests import (
 )
 from tests.kubernetes.pod_security import restricted_problems
 from tests.unit.executor.conftest import until
+from variables.reading import declared, read
 
 OURS = ("executor", "server")
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -151,13 +153,11 @@ def test_health_is_asked_where_it_is_told(name: str) -> None:
 
 
 def test_every_setting_exists() -> None:
-    read = "".join(
-        (ROOT / path).read_text() for path in ("reprise/settings.py", "deploy/gunicorn.conf.py")
-    )
-    known = set(re.findall(r"[A-Z_]{4,}", read))
+    known = {each.name for each in declared(Environment)}
     caddy = set(re.findall(r"\{\$(\w+)", settings("server", "caddyfile")["Caddyfile"]))
     given = settings("server", "settings")
     assert given.keys() <= known | caddy
+    assert read(Environment, given)[1] == []
     env = {each["name"] for each in main("ingress")["env"]}
     assert env - caddy == {"XDG_DATA_HOME", "XDG_CONFIG_HOME"}
     assert caddy - env == {"HEALTH_PORT"}

@@ -8,11 +8,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from reprise.environment import ISOLATION
 from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.postgres import PostgresError
 from reprise.standalone.server import Standalone
 from sessions_app import unisolated
+from variables.options import option
 
 
 class Command(BaseCommand):
@@ -33,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--isolate-runs",
             nargs="?",
-            type=_isolate,
+            type=option(ISOLATION),
             metavar="{on,partly,off}",
             const="on",
             default=settings.REPRISE_ISOLATE_RUNS,
@@ -92,13 +94,6 @@ def _directory(text: str) -> Path:
     if not text:
         raise ArgumentTypeError("the name of the directory is empty")
     return Path(text)
-
-
-def _isolate(text: str) -> str:
-    # A type and no choices: what the environment says is looked at, too.
-    if text not in {"on", "partly", "off"}:
-        raise ArgumentTypeError(f"{text!r} is not one of on, partly and off")
-    return text
 
 
 def positive(text: str) -> int:

@@ -1,0 +1,52 @@
+"""What the agent reads from its environment; options on its command line win."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loglines.lines import FORMAT, LEVEL
+from variables.kinds import FLAG, PATHS, SECRET, Kind, choice
+from variables.reading import variable
+
+ON, PARTLY, OFF = "on", "partly", "off"
+
+
+def _users(text: str) -> range:
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) < int(last) < 2**32 - 1):
+        raise ValueError(text)
+    return range(int(first), int(last) + 1)
+
+
+MODE = choice(ON, PARTLY, OFF)
+USERS = Kind(_users, "two numbers, such as 70000-79999")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """An executor's agent.
+
+    What it has options for, too, is what they say if they are given.
+    """
+
+    executor_token: str = variable(
+        SECRET, "", "the executor's token", absent="`--token-file` names a file with it"
+    )
+    isolate_runs: str = variable(
+        MODE, ON, "whether the local driver isolates runs; `--isolate-runs`"
+    )
+    run_users: range = variable(
+        USERS,
+        # Which no distribution gives away.
+        range(70000, 80000),
+        "user numbers of isolated runs of an agent that is root; `--run-users`",
+        absent="`70000-79999`",
+    )
+    local_paths: tuple[Path, ...] = variable(
+        PATHS, (), "what isolated runs may read beside the system's programs"
+    )
+    local_writable: tuple[Path, ...] = variable(PATHS, (), "what isolated runs may write")
+    production: bool = variable(FLAG, False, "whether lines are written as JSON")
+    log_format: str | None = variable(
+        FORMAT, None, "how lines are written", absent="`json` in production, else `console`"
+    )
+    log_level: str = variable(LEVEL, "INFO", "the least level that is logged")
