@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from sessions_app.audit_triggers import audited
+from sessions_app.migrations._audit_triggers import audited
 
 
 class Migration(migrations.Migration):

@@ -6,9 +6,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import retry.decision
 import sessions_app.models.events
-import sessions_app.states
 
 
 class Migration(migrations.Migration):
@@ -96,7 +94,7 @@ class Migration(migrations.Migration):
                             ("not_retried", "not_retried"),
                             ("cancelled", "cancelled"),
                         ],
-                        default=sessions_app.states.RetryState["NONE"],
+                        default="none",
                         max_length=12,
                     ),
                 ),
@@ -463,7 +461,7 @@ class Migration(migrations.Migration):
                     "mode",
                     models.CharField(
                         choices=[("on", "on"), ("paused", "paused"), ("off", "off")],
-                        default=retry.decision.Mode["ON"],
+                        default="on",
                         max_length=8,
                     ),
                 ),
@@ -718,7 +716,7 @@ class Migration(migrations.Migration):
                 models.OrderBy(models.F("priority"), descending=True),
                 models.F("root_submitted_at"),
                 models.F("id"),
-                condition=models.Q(("phase", sessions_app.states.Phase["WAITING"])),
+                condition=models.Q(("phase", "waiting")),
                 name="session_waiting",
             ),
         ),
@@ -726,7 +724,7 @@ class Migration(migrations.Migration):
             model_name="session",
             index=models.Index(
                 models.F("executor"),
-                condition=models.Q(("phase", sessions_app.states.Phase["LIVE"])),
+                condition=models.Q(("phase", "live")),
                 name="session_live_executor",
             ),
         ),
@@ -779,7 +777,7 @@ class Migration(migrations.Migration):
                 models.F("project"),
                 models.F("status"),
                 models.OrderBy(models.F("id"), descending=True),
-                condition=models.Q(("phase", sessions_app.states.Phase["FINAL"])),
+                condition=models.Q(("phase", "final")),
                 name="session_final_status",
             ),
         ),
@@ -790,7 +788,7 @@ class Migration(migrations.Migration):
                 models.F("retry_cause"),
                 models.OrderBy(models.F("id"), descending=True),
                 condition=models.Q(
-                    ("phase", sessions_app.states.Phase["FINAL"]),
+                    ("phase", "final"),
                     models.Q(("retry_cause", ""), _negated=True),
                 ),
                 name="session_final_cause",
@@ -823,7 +821,7 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     (
                         "phase__in",
-                        [sessions_app.states.Phase["WAITING"], sessions_app.states.Phase["LIVE"]],
+                        ["waiting", "live"],
                     )
                 ),
                 name="session_one_unfinished_a_chain",
@@ -834,32 +832,32 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(
-                        ("phase", sessions_app.states.Phase["WAITING"]),
-                        ("status", sessions_app.states.Status["PENDING"]),
+                        ("phase", "waiting"),
+                        ("status", "PENDING"),
                     ),
                     models.Q(
-                        ("phase", sessions_app.states.Phase["LIVE"]),
+                        ("phase", "live"),
                         (
                             "status__in",
                             (
-                                sessions_app.states.Status["SCHEDULED"],
-                                sessions_app.states.Status["PREPARING"],
-                                sessions_app.states.Status["PULLING"],
-                                sessions_app.states.Status["PREPARED"],
-                                sessions_app.states.Status["CREATING"],
-                                sessions_app.states.Status["RUNNING"],
-                                sessions_app.states.Status["TERMINATING"],
+                                "SCHEDULED",
+                                "PREPARING",
+                                "PULLING",
+                                "PREPARED",
+                                "CREATING",
+                                "RUNNING",
+                                "TERMINATING",
                             ),
                         ),
                     ),
                     models.Q(
-                        ("phase", sessions_app.states.Phase["FINAL"]),
+                        ("phase", "final"),
                         (
                             "status__in",
                             [
-                                sessions_app.states.Status["CANCELLED"],
-                                sessions_app.states.Status["ERROR"],
-                                sessions_app.states.Status["TERMINATED"],
+                                "CANCELLED",
+                                "ERROR",
+                                "TERMINATED",
                             ],
                         ),
                     ),
@@ -874,10 +872,10 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     models.Q(
                         ("finished_at__isnull", False),
-                        ("phase", sessions_app.states.Phase["FINAL"]),
+                        ("phase", "final"),
                     ),
                     models.Q(
-                        models.Q(("phase", sessions_app.states.Phase["FINAL"]), _negated=True),
+                        models.Q(("phase", "final"), _negated=True),
                         ("finished_at__isnull", True),
                     ),
                     _connector="OR",

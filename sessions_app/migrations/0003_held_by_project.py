@@ -2,8 +2,6 @@ from django.conf import settings
 from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
 from django.db import migrations, models
 
-import sessions_app.states
-
 
 class Migration(migrations.Migration):
     # Indexes on tables that are large and written to all the time.
@@ -20,7 +18,7 @@ class Migration(migrations.Migration):
             index=models.Index(
                 models.F("project"),
                 models.F("id"),
-                condition=models.Q(("retry_state", sessions_app.states.RetryState["HELD"])),
+                condition=models.Q(("retry_state", "held")),
                 name="session_held",
             ),
         ),

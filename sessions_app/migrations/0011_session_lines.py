@@ -2,8 +2,6 @@ from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndex
 from django.db import migrations, models
 from django.db.models import F, Q
 
-import sessions_app.states
-
 
 class Migration(migrations.Migration):
     # Indexes on a table that is large and written to all the time.
@@ -20,7 +18,7 @@ class Migration(migrations.Migration):
                 F("priority").desc(),
                 F("root_submitted_at"),
                 F("id"),
-                condition=Q(phase=sessions_app.states.Phase["WAITING"]),
+                condition=Q(phase="waiting"),
                 name="session_lines",
             ),
         ),
@@ -28,9 +26,7 @@ class Migration(migrations.Migration):
             model_name="session",
             index=models.Index(
                 F("id"),
-                condition=Q(
-                    phase=sessions_app.states.Phase["WAITING"], scheduling_key__isnull=True
-                ),
+                condition=Q(phase="waiting", scheduling_key__isnull=True),
                 name="session_without_key",
             ),
         ),

@@ -4,8 +4,6 @@ from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndex
 from django.db import migrations, models
 from django.db.models import F, Q
 
-import sessions_app.states
-
 NEWEST = F("id").desc(nulls_last=True)
 
 
@@ -40,7 +38,7 @@ class Migration(migrations.Migration):
             index=models.Index(
                 F("project"),
                 NEWEST,
-                condition=Q(("phase", sessions_app.states.Phase["WAITING"])),
+                condition=Q(("phase", "waiting")),
                 name="session_of_waiting",
             ),
         ),
@@ -49,7 +47,7 @@ class Migration(migrations.Migration):
             index=models.Index(
                 F("project"),
                 NEWEST,
-                condition=Q(("phase", sessions_app.states.Phase["LIVE"])),
+                condition=Q(("phase", "live")),
                 name="session_of_live",
             ),
         ),
@@ -59,7 +57,7 @@ class Migration(migrations.Migration):
                 F("project"),
                 NEWEST,
                 condition=Q(
-                    ("phase", sessions_app.states.Phase["FINAL"]),
+                    ("phase", "final"),
                     Q(("retry_cause__in", ["", "user_cancelled"]), _negated=True),
                 ),
                 name="session_failed",
@@ -99,7 +97,7 @@ class Migration(migrations.Migration):
                 F("project"),
                 F("retry_cause"),
                 NEWEST,
-                condition=Q(("phase", sessions_app.states.Phase["FINAL"])),
+                condition=Q(("phase", "final")),
                 name="session_cause",
             ),
         ),

@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-from sessions_app.audit_triggers import audited
+from sessions_app.migrations._audit_triggers import audited
 
 WEBHOOKS = "sessions_app_webhookendpoint"
 

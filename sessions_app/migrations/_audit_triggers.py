@@ -1,4 +1,7 @@
-"""The SQL of the triggers that write the audit log. Migrations use it: what it gives stays so."""
+"""The SQL of the triggers that write the audit log, for migrations of every app.
+
+Migrations that have run gave what it gives: it never changes. Other SQL gets another function.
+"""
 
 from collections.abc import Sequence
 
