@@ -37,8 +37,7 @@ from sessions_app.cursors import START, parse_cursor
 from sessions_app.event_log import RETRY_EVENTS, LoggedEvent, job_set_events
 from sessions_app.instruments import HELD
 from sessions_app.models import Project, Session, SessionEvent
-from sessions_app.services.cancel import WAITING_RETRY
-from sessions_app.states import FINAL_STATUSES
+from sessions_app.states import FINAL_STATUSES, WAITING_RETRY
 
 logger = logging.getLogger(__name__)
 

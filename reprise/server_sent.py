@@ -4,8 +4,8 @@ from functools import cached_property
 
 from rest_framework.utils.encoders import JSONEncoder
 
-from sessions_app.api.render import event_json
 from sessions_app.event_log import LoggedEvent
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import SessionEvent
 
 _ENCODER = JSONEncoder(separators=(",", ":"))

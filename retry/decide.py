@@ -16,7 +16,7 @@ from retry.budgets import (
 from retry.case import Case, Verdict, judge, spent
 from retry.causes import CauseClass, RetryCause, cause_class, classify
 from retry.decision import Chain, Decision, Mode, Settings, TraceStep
-from retry.endings import TRACED_CHARACTERS, ending_facts
+from retry.ending_facts import TRACED_CHARACTERS, ending_facts
 from retry.evidence import ContainerFacts, Termination, first_failed_container
 from retry.matching import CompiledCategory, Facts, NamedPolicy, category_of
 from retry.merge import MergedBounds, bounded

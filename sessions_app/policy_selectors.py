@@ -1,11 +1,9 @@
 """Reads of named policies and queues that every door shares."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
@@ -20,7 +18,6 @@ from sessions_app.models import (
     Queue,
     RetryPolicy,
     RetryPolicyRevision,
-    RetrySettings,
 )
 
 
@@ -55,49 +52,6 @@ def policy_get(actor: Actor, name: str, domain: str | None, project: str | None)
     if found is None:
         raise NotFound(f"no retry policy {name} there")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyUses:
-    """What names a policy: addresses of queues, and whether it is the cluster's default."""
-
-    queues: list[str] = field(default_factory=list)
-    default: bool = False
-
-    def told(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"queues": self.queues, "default": self.default}
-
-
-def policies_uses(
-    policies: Sequence[RetryPolicy], queues: QuerySet[Queue]
-) -> dict[int, PolicyUses]:
-    """Which of these queues name the policies, by the policy's id."""
-    names = sorted({policy.name for policy in policies})
-    naming: dict[str, list[Queue]] = defaultdict(list)
-    found = queues.filter(retry_policies__has_any_keys=names).select_related("project__domain")
-    for queue in found.order_by("project__domain__name", "project__name", "name"):
-        for name in queue.retry_policies:
-            naming[name].append(queue)
-    default = _default_policy()
-    return {
-        policy.pk: PolicyUses(
-            [str(queue) for queue in naming[policy.name] if _reaches(policy, queue)],
-            policy.name == default and policy.domain_id is None and policy.project_id is None,
-        )
-        for policy in policies
-    }
-
-
-def _default_policy() -> str:
-    cluster = RetrySettings.objects.filter(domain=None, project=None)
-    return cluster.values_list("default_policy", flat=True).first() or ""
-
-
-def _reaches(policy: RetryPolicy, queue: Queue) -> bool:
-    if policy.project_id is not None:
-        return policy.project_id == queue.project_id
-    return policy.domain_id in {None, queue.project.domain_id}
 
 
 def queues_visible(actor: Actor) -> QuerySet[Queue]:

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.quotas import quotas_read
 from sessions_app.models import ProjectUsage, Session
 from sessions_app.quotas import Held, running, spelled
-from sessions_app.services.retry_config import ConfigScope
-from sessions_app.services.usage import quotas_read
 from sessions_app.states import Phase
 
 

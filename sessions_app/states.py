@@ -40,6 +40,7 @@ class RetryState(StrEnum):
     CANCELLED = "cancelled"
 
 
+WAITING_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 FINAL_STATUSES = frozenset({Status.TERMINATED, Status.ERROR, Status.CANCELLED})
 # On an executor, in the order in which they are passed; middle ones may be skipped.
 LIVE_STATUSES = (

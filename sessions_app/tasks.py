@@ -8,9 +8,9 @@ import logging
 from celery import shared_task
 
 from sessions_app import wakeups
+from sessions_app.models.webhooks import webhooks_any
 from sessions_app.services.dispatch import BATCH, held_resume, next_due, retries_dispatch
 from sessions_app.services.quotas import usage_rebuild
-from sessions_app.services.webhook_senders import webhooks_any
 from sessions_app.webhook_run import webhooks_run
 
 logger = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from django.db import connection, transaction
 
 from loglines.context import binding, bound
 from sessions_app.failpoints import reach
+from sessions_app.models.webhooks import webhooks_any
 
 logger = logging.getLogger(__name__)
 
@@ -192,8 +193,6 @@ def _send(task: str, countdown: int | None) -> None:
 
 
 def _webhooks_wanted() -> bool:
-    from sessions_app.services.webhook_senders import webhooks_any  # noqa: PLC0415  # it imports this
-
     try:
         return webhooks_any()
     except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on

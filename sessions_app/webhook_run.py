@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db import DatabaseError, DataError, connection
 from rest_framework.utils.encoders import JSONEncoder
 
-from sessions_app.api.render import event_json
 from sessions_app.errors import SecretUnreadable
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.instruments import WEBHOOK_ATTEMPTS
 from sessions_app.services.stored_secrets import secret_read
 from sessions_app.services.webhook_outbox import (

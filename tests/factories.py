@@ -14,13 +14,13 @@ from retry.rules import PolicyDocument
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor
 from sessions_app.api.requests import SessionCreate
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import Domain, Membership, Project, Queue, RetryPolicy, Session
 from sessions_app.models.tenants import Role
 from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.services.policies import policy_apply
 from sessions_app.services.quotas import quotas_put
-from sessions_app.services.retry_config import ConfigScope
 from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, session_submit
 from sessions_app.services.tokens import token_create

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from retry.categories import FailureCategory
 from retry.policy import Bounds, InlinePolicy
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
     LogChunk,
     Membership,
@@ -27,7 +28,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.services.categories import category_create
-from sessions_app.services.retry_config import ConfigScope, retry_defaults_put
+from sessions_app.services.retry_config import retry_defaults_put
 from sessions_app.services.tokens import PREFIX_LENGTH
 from sessions_app.services.webhooks import webhook_create, webhook_ping
 from tests import factories

@@ -30,9 +30,9 @@ from scheduler.services.reach import Reach
 from scheduler.services.scheduling_keys import scheduling_keys_assign
 from scheduler.services.site import Site
 from scheduler.services.standing import Standing, amounts_used, queues_standing
+from sessions_app.in_force.quotas import quotas_lock, quotas_read
 from sessions_app.locks import LockedSession
 from sessions_app.quotas import SESSIONS, Quota, Quotas
-from sessions_app.services.usage import quotas_lock, quotas_read
 
 PASSES = 3
 """So often what others were quicker to take is made up for."""

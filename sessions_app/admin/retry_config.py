@@ -33,6 +33,7 @@ from sessions_app.admin.policy_list import policies_offered
 from sessions_app.api.numbers import in_short
 from sessions_app.errors import InvalidInput
 from sessions_app.figures import Waiting, retries_waiting
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
 from sessions_app.models.tenants import NAME_LENGTH
 from sessions_app.retry_layers import bound_layers, policy_layers
@@ -40,7 +41,6 @@ from sessions_app.retry_scopes import DEFAULT_GLOBAL_MAX_RETRIES, strictest
 from sessions_app.services.policy_names import policies_require
 from sessions_app.services.retry_config import (
     SETTINGS,
-    ConfigScope,
     retry_defaults_delete,
     retry_defaults_put,
     retry_settings_put,

@@ -26,13 +26,9 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
-from sessions_app.api.render import (
-    attempt_json,
-    decision_of,
-    event_json,
-    session_json,
-)
+from sessions_app.api.render import attempt_json, decision_of, session_json
 from sessions_app.errors import DomainError, NotFound
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.grants import grants
 from sessions_app.models import Project, Session
 from sessions_app.selectors import chain_attempts, session_events, session_get

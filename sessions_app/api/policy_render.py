@@ -5,14 +5,9 @@ from typing import Any
 
 from retry.rules import PolicyDocument
 from sessions_app.authorization import Actor
+from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
 from sessions_app.models import FailureCategory, Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.policy_selectors import (
-    PolicyUses,
-    policies_uses,
-    queues_visible,
-    reading_of,
-    revisions_current,
-)
+from sessions_app.policy_selectors import queues_visible, reading_of, revisions_current
 
 
 def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:

@@ -14,17 +14,15 @@ from retry.merge import bounded
 from retry.policy import InlinePolicy
 from sessions_app.api.numbers import in_short
 from sessions_app.authorization import Action, Actor, permitted
-from sessions_app.event_log import JobSet, LoggedEvent
-from sessions_app.models import RetryDecision, Session, SessionEvent
-from sessions_app.models.events import ARCHIVED
+from sessions_app.event_log import JobSet
+from sessions_app.models import RetryDecision, Session
 from sessions_app.retry_rules import applied, named_policies
 from sessions_app.retry_scopes import RetryScope, scopes_of
 from sessions_app.selectors import chain_counts, chains_of
-from sessions_app.states import RetryState
+from sessions_app.states import WAITING_RETRY, RetryState
 from sessions_app.why_pending import why_pending
 
-_WAITING = frozenset({RetryState.SCHEDULED, RetryState.HELD})
-_FOLLOWED = _WAITING | {RetryState.RETRIED}
+_FOLLOWED = WAITING_RETRY | {RetryState.RETRIED}
 
 
 def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
@@ -162,7 +160,7 @@ def retry_state_json(
             scope.settings,
             ended=session.finished_at is not None,
         ),
-        "due_at": decision.due_at if decision and session.retry_state in _WAITING else None,
+        "due_at": decision.due_at if decision and session.retry_state in WAITING_RETRY else None,
         "next_session_id": decision.next_session_id if decision else None,
         "reason": decision.reason if decision else None,
         "rule": (decision.rule or None) if decision else None,
@@ -251,24 +249,6 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
     }
     told = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
     return {**fields, "explanation": told}
-
-
-def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
-    """One event of the contract; `cursor` is its place in the stream of its job set."""
-    return {
-        "id": event.pk,
-        "cursor": str(event.cursor),
-        "seq": event.seq,
-        "type": event.type,
-        "session_id": event.session_id,
-        "root_session_id": event.root_id,
-        "project": event.address,
-        "job_set": event.job_set,
-        "attempt": event.attempt,
-        "time": event.time,
-        # What the archive needs is the whole session, which is told where sessions are.
-        "data": {} if event.type == ARCHIVED else event.data,
-    }
 
 
 def job_set_json(each: JobSet) -> dict[str, Any]:

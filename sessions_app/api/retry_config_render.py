@@ -6,10 +6,10 @@ from retry.decide import Mode
 from retry.merge import Layer, MergedBounds, merge
 from retry.policy import Bounds
 from sessions_app.api.numbers import in_short
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.retry_layers import bound_layers, policy_layers
 from sessions_app.retry_scopes import DEFAULT_GLOBAL_MAX_RETRIES, strictest
-from sessions_app.services.retry_config import ConfigScope
 
 
 def defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Who is told of events, and what became of each telling."""
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import connection, models
 from django.db.models import Q
 from django.utils import timezone
 from uuid_utils.compat import uuid7
@@ -13,6 +13,13 @@ from sessions_app.models.tenants import Project
 MAX_URL = 2_000
 MAX_REASON = 300
 MAX_SECRET = 300
+
+# A ping goes to a webhook that is paused, too.
+_ANY = """
+    SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint WHERE paused_at IS NULL)
+        OR EXISTS (SELECT FROM sessions_app_webhookdelivery
+            WHERE event_id IS NULL AND due_at IS NOT NULL)
+"""
 
 
 class Position(models.Model):
@@ -180,3 +187,10 @@ class WebhookDelivery(models.Model):
     def message_id(self) -> str:
         """The `webhook-id`: the same for each attempt and each redelivery of an event."""
         return f"ping_{self.pk}" if self.event_id is None else f"evt_{self.event_id}"
+
+
+def webhooks_any() -> bool:
+    """Whether there is anything to be sent, now or when something happens."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ANY)
+        return bool(cursor.fetchone()[0])

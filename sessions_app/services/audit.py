@@ -1,6 +1,7 @@
 """Appending to the audit log what was done to sessions and tasks, in bulk.
 
-Changes of the configuration are told by the database itself (`sessions_app/migrations/_audit_triggers.py`).
+Changes of the configuration are told by the database itself
+(`sessions_app/migrations/_audit_triggers.py`).
 """
 
 from collections.abc import Sequence

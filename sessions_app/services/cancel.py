@@ -14,9 +14,7 @@ from sessions_app.services.decisions import decisions_cancel
 from sessions_app.services.pacing import slots_release
 from sessions_app.services.settle import End, settle_locked
 from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.states import Phase, RetryState, Status, phase_of
-
-WAITING_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
+from sessions_app.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 
 
 def chain_cancel(root_id: UUID, *, by: str) -> None:

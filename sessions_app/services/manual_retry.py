@@ -20,7 +20,6 @@ from sessions_app.locks import LockedChain, LockedSession, database_now, lock_ch
 from sessions_app.models import Session
 from sessions_app.retry_scopes import RetryScope, pace_of, retry_scopes
 from sessions_app.services.audit import AuditRow, audit_append
-from sessions_app.services.cancel import WAITING_RETRY
 from sessions_app.services.children import MANUAL, Retry, children_create
 from sessions_app.services.decisions import (
     RetryRequest,
@@ -31,7 +30,7 @@ from sessions_app.services.decisions import (
 from sessions_app.services.dispatch import OVER_THE_LIMIT
 from sessions_app.services.pacing import slots_count, slots_release, slots_reserve
 from sessions_app.services.transitions import Change, Event, fact, sessions_change
-from sessions_app.states import Phase, RetryState, Status, phase_of
+from sessions_app.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 
 Resources = Mapping[str, Any]
 

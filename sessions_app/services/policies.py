@@ -9,10 +9,10 @@ from django.db.models import Q, QuerySet
 from retry.rules import Metadata, PolicyDocument
 from sessions_app.audit_context import audited
 from sessions_app.errors import Conflict, InvalidInput, NotFound
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.policy_uses import policies_uses
 from sessions_app.locks import database_now, lock_policy_name
 from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.policy_selectors import policies_uses
-from sessions_app.services.retry_config import ConfigScope
 from sessions_app.versions import Expected, version_of
 
 

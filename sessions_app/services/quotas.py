@@ -10,9 +10,9 @@ from sessions_app import wakeups
 from sessions_app.audit_context import audited
 from sessions_app.bulk import array, columns
 from sessions_app.errors import Conflict
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import Counter, usage_lock_scope, usage_stop
 from sessions_app.models import Project, ProjectUsage
-from sessions_app.services.retry_config import ConfigScope
 from sessions_app.services.usage import usage_counted
 
 Limits = Mapping[str, Decimal]

@@ -1,7 +1,6 @@
 """Changing the defaults, the bounds and the switches of a scope."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
@@ -12,8 +11,9 @@ from retry.policy import Bounds, InlinePolicy, dump_set
 from sessions_app import wakeups
 from sessions_app.audit_context import audited
 from sessions_app.errors import InvalidInput
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now
-from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
+from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.retry_layers import bound_layers
 from sessions_app.services.policy_names import policies_require
 from sessions_app.versions import Expected, version_of
@@ -25,26 +25,6 @@ SETTINGS = (
     "retries_per_minute",
     "queue_retries_per_minute",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigScope:
-    """The cluster (both None), a domain, or a project."""
-
-    domain: Domain | None = None
-    project: Project | None = None
-
-    @property
-    def name(self) -> str:
-        """`cluster`, the domain's name, or `domain/project`."""
-        if self.project is not None:
-            return self.project.address
-        return "cluster" if self.domain is None else self.domain.name
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """What finds the scope's row."""
-        return {"domain": self.domain, "project": self.project}
 
 
 def retry_defaults_put(

@@ -16,6 +16,7 @@ from sessions_app import wakeups
 from sessions_app.bulk import array, json_array
 from sessions_app.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
 from sessions_app.failpoints import atomic_step
+from sessions_app.in_force.quotas import quotas_read
 from sessions_app.models import Queue, Session
 from sessions_app.quotas import Quotas
 from sessions_app.retry_scopes import scopes_of
@@ -25,7 +26,7 @@ from sessions_app.services.children import submitted_facts
 from sessions_app.services.policy_names import Asked, chains_policies
 from sessions_app.services.stored_secrets import environ_read, environ_stored
 from sessions_app.services.transitions import EventRow, events_append
-from sessions_app.services.usage import Move, UsageFull, quotas_read, usage_note
+from sessions_app.services.usage import Move, UsageFull, usage_note
 from sessions_app.states import Phase, Status
 from sessions_app.steps import closing
 

@@ -21,8 +21,6 @@ from sessions_app.quotas import (
     PENDING,
     RESOURCES,
     SESSIONS,
-    Quota,
-    Quotas,
     running,
 )
 from sessions_app.states import Phase
@@ -54,30 +52,6 @@ def usage_note(moves: Iterable[Move]) -> None:
     moved = [each for each in moves if each.before is not each.after]
     if moved:
         put_off(_count, moved)
-
-
-def quotas_read(project_ids: Collection[int] | None, *, waiting: bool, live: bool) -> Quotas:
-    """The quotas of projects (None: of all) as they stand; others may be using them up."""
-    return _quotas(usage_read(project_ids, waiting=waiting, live=live))
-
-
-def quotas_lock(project_ids: Collection[int]) -> Quotas:
-    """The quotas of projects on what is live, which stay as they are until this transaction ends.
-
-    For who has yet to choose what is let in. It locks all that `usage_note` will move.
-    """
-    rows = usage_read(project_ids, waiting=True, live=True, lock=True)
-    return _quotas(row for row in rows if row.name != PENDING)
-
-
-def _quotas(rows: Iterable[Usage]) -> Quotas:
-    return Quotas((row.project_id, _quota(row)) for row in rows)
-
-
-def _quota(row: Usage) -> Quota | None:
-    if row.limit is None:
-        return None
-    return Quota(row.id, row.scope, row.name, row.limit, row.used)
 
 
 def _count(moves: list[Move]) -> None:

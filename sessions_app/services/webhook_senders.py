@@ -10,12 +10,6 @@ SENDER_SECONDS = 60
 UNTOLD_SECONDS = 1.0
 """When to look again for events that an older transaction may still precede."""
 
-# A ping goes to a webhook that is paused, too.
-_ANY = """
-    SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint WHERE paused_at IS NULL)
-        OR EXISTS (SELECT FROM sessions_app_webhookdelivery
-            WHERE event_id IS NULL AND due_at IS NOT NULL)
-"""
 _BEGIN = """
     INSERT INTO sessions_app_webhooksender AS s (number, token, until)
     SELECT n, %(token)s, statement_timestamp() + make_interval(secs => %(seconds)s)
@@ -43,13 +37,6 @@ class Sender(NamedTuple):
 
     number: int
     token: UUID
-
-
-def webhooks_any() -> bool:
-    """Whether there is anything to be sent, now or when something happens."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ANY)
-        return bool(cursor.fetchone()[0])
 
 
 def sender_begin(most: int) -> Sender | None:

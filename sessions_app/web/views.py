@@ -18,20 +18,20 @@ from sessions_app.api.render import (
     attempt_json,
     decision_json,
     decision_of,
-    event_json,
     session_json,
     sessions_json,
 )
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.errors import DomainError, NotFound
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.grants import grants
 from sessions_app.models import Session
 from sessions_app.selectors import chain_attempts, session_events, session_get
-from sessions_app.services.cancel import WAITING_RETRY, chain_cancel
+from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.logs import log_tail
 from sessions_app.services.manual_retry import session_retry
 from sessions_app.session_pages import Place, SessionsWanted, sessions_page
-from sessions_app.states import FINAL_STATUSES, Status
+from sessions_app.states import FINAL_STATUSES, WAITING_RETRY, Status
 
 PAGE = 50
 PROJECTS = 200

@@ -9,11 +9,12 @@ from retry.policy import Bounds, InlinePolicy
 from sessions_app.api.render import decision_json, decision_line, session_json
 from sessions_app.authorization import Actor
 from sessions_app.errors import Conflict
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.retry_config import ConfigScope, retry_defaults_put, retry_settings_put
+from sessions_app.services.retry_config import retry_defaults_put, retry_settings_put
 from tests.agent import agent, failed, running
 from tests.audit import audited_acts
 from tests.factories import policy, project, reread, settle, submit, tip

@@ -9,11 +9,12 @@ from django.test.utils import CaptureQueriesContext
 
 from retry.decide import Mode
 from sessions_app.errors import Conflict, NotFound
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Session
 from sessions_app.services.cancel import chains_cancel
 from sessions_app.services.children import MANUAL
 from sessions_app.services.manual_retry import sessions_retry
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import retry_settings_put
 from sessions_app.states import RetryState, Status
 from tests import factories
 from tests.audit import audited_acts

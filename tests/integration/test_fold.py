@@ -15,12 +15,13 @@ from scheduler.models import Executor, Lease
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import leases_expire
 from sessions_app.errors import Conflict
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Session
 from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import held_resume, retries_dispatch
 from sessions_app.services.manual_retry import session_retry, sessions_retry_paced
 from sessions_app.services.preempt import session_preempt
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import retry_settings_put
 from tests.agent import Agent, agent
 from tests.factories import policy, project, submit, user
 from tests.integration.test_storm_limits import due_again

@@ -6,6 +6,7 @@ import pytest
 
 from retry.rules import PolicyDocument
 from sessions_app.errors import Conflict, InvalidInput, NotFound
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
     AuditLog,
     Project,
@@ -20,7 +21,7 @@ from sessions_app.services.cancel import chain_cancel
 from sessions_app.services.dispatch import retries_dispatch
 from sessions_app.services.policies import Applied, Deleted, policy_apply, policy_delete
 from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import retry_settings_put
 from tests import factories
 from tests.audit import audited_acts
 

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from sessions_app.errors import Conflict, DomainError, InvalidInput
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
     Project,
     Queue,
@@ -19,7 +20,7 @@ from sessions_app.models import (
 from sessions_app.retry_rules import named_policies
 from sessions_app.services.policies import Deleted, policy_delete
 from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import retry_settings_put
 from tests import factories
 from tests.racing import race
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.api.render import event_json
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services import webhooks
 from sessions_app.services.cancel import chain_cancel

@@ -12,9 +12,10 @@ from retry.decide import Mode
 from retry.evidence import Termination
 from sessions_app import tasks, wakeups
 from sessions_app.api.requests import SessionCreate
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent
 from sessions_app.services.dispatch import BATCH, held_resume, retries_dispatch
-from sessions_app.services.retry_config import ConfigScope, retry_settings_put
+from sessions_app.services.retry_config import retry_settings_put
 from sessions_app.services.settle import End, sessions_settle
 from sessions_app.services.submit import Placed, Submitted, sessions_submit
 from sessions_app.tasks import MAX_BATCHES, dispatch_due_retries, sweep_retries

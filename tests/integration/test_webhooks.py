@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from standardwebhooks.webhooks import WebhookVerificationError
 
 from reprise.retention import prune
-from sessions_app.api.render import event_json
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.locks import database_now
 from sessions_app.models import (
     Project,

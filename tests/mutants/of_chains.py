@@ -91,7 +91,7 @@ PEOPLE = (
         "cancel-ignores-a-held-retry",
         (
             Edit(
-                "sessions_app.services.cancel:WAITING_RETRY",
+                "sessions_app.states:WAITING_RETRY",
                 "frozenset({RetryState.SCHEDULED, RetryState.HELD})",
                 "frozenset({RetryState.SCHEDULED})",
             ),

@@ -9,9 +9,9 @@ from retry.rules import PolicyDocument
 from sessions_app.api.filters import Text
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput, NotFound
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.selectors import domain_get, project_get
 from sessions_app.services.policies import Applied, policy_apply, policy_delete
-from sessions_app.services.retry_config import ConfigScope
 from sessions_app.versions import Expected
 
 

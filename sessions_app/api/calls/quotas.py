@@ -10,10 +10,10 @@ from podspec.quantity import parse_resource
 from sessions_app.api.numbers import WHOLE
 from sessions_app.api.requests import Quantity
 from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.selectors import domain_get, project_get
 from sessions_app.services.quotas import quotas_put
-from sessions_app.services.retry_config import ConfigScope
 
 READ = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
 WRITE = {"domain": Action.DOMAIN_QUOTA_WRITE, "project": Action.PROJECT_QUOTA_WRITE}

@@ -20,11 +20,11 @@ from retry.policy import Bounds, InlinePolicy
 from sessions_app.api.numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.selectors import domain_get, project_get
 from sessions_app.services.retry_config import (
     SETTINGS,
-    ConfigScope,
     retry_defaults_delete,
     retry_defaults_put,
     retry_settings_put,

@@ -21,9 +21,10 @@ from sessions_app.api.graphql.policies import VERSION
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.retry_config_render import defaults_json, effective_json, settings_json
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults as DefaultsRow
 from sessions_app.models import RetrySettings as SettingsRow
-from sessions_app.services.retry_config import ConfigScope, layer_version
+from sessions_app.services.retry_config import layer_version
 
 _DefaultsShape: Any = shape_of(
     shapes.Defaults,

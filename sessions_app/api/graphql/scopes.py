@@ -9,8 +9,8 @@ from sessions_app.api.calls.policies import ScopeQuery
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.errors import InvalidInput
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.selectors import domain_get, project_get
-from sessions_app.services.retry_config import ConfigScope
 
 SCOPE: dict[str, Any] = {
     "domain": graphene.String(description="The name of a domain."),

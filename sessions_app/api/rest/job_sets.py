@@ -12,10 +12,11 @@ from sessions_app.api import responses
 from sessions_app.api.filters import JobSetEventFilter, JobSetFilter, events_wanted, query_of
 from sessions_app.api.openapi import query_parameters
 from sessions_app.api.paging import job_set_cursor, job_set_place
-from sessions_app.api.render import event_json, job_set_json
+from sessions_app.api.render import job_set_json
 from sessions_app.api.views import RestView
 from sessions_app.authorization import Action
 from sessions_app.event_log import job_set_events, job_sets
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.selectors import job_set_project, projects_visible
 
 PROJECT_HEADER = "X-Reprise-Project"

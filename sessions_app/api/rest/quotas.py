@@ -10,9 +10,9 @@ from sessions_app.api import responses
 from sessions_app.api.calls import quotas as calls
 from sessions_app.api.calls.quotas import QuotasBody, quota_scope
 from sessions_app.api.views import RestView, body_of
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.quota_selectors import quotas_standing
 from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
-from sessions_app.services.retry_config import ConfigScope
 
 
 class QuotasView(RestView):

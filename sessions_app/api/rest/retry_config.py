@@ -15,8 +15,9 @@ from sessions_app.api.openapi import query_parameters
 from sessions_app.api.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.retry_config_render import defaults_json, effective_json, settings_json
 from sessions_app.api.views import RestView, body_of
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults, RetrySettings
-from sessions_app.services.retry_config import ConfigScope, layer_version
+from sessions_app.services.retry_config import layer_version
 
 
 class DefaultsQuery(BaseModel):

@@ -29,7 +29,6 @@ from sessions_app.api.paging import RowCursor, SessionCursor
 from sessions_app.api.render import (
     attempt_json,
     decision_json,
-    event_json,
     session_json,
     sessions_json,
     with_chains,
@@ -38,6 +37,7 @@ from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetr
 from sessions_app.api.views import RestView, body_of, require_no_body
 from sessions_app.authorization import Action, Actor
 from sessions_app.errors import NotFound
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Session
 from sessions_app.page_selectors import chains_attempts
 from sessions_app.selectors import (

@@ -1,0 +1,1 @@
+"""What applies now: switches, bounds, policies, quotas. services/resources/ saves it."""

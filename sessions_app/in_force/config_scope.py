@@ -1,0 +1,26 @@
+"""Whose configuration is meant: the cluster's, a domain's or a project's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.models import Domain, Project
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigScope:
+    """The cluster (both None), a domain, or a project."""
+
+    domain: Domain | None = None
+    project: Project | None = None
+
+    @property
+    def name(self) -> str:
+        """`cluster`, the domain's name, or `domain/project`."""
+        if self.project is not None:
+            return self.project.address
+        return "cluster" if self.domain is None else self.domain.name
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What finds the scope's row."""
+        return {"domain": self.domain, "project": self.project}
