@@ -16,13 +16,13 @@ from itertools import cycle, islice
 from random import Random
 from typing import Any
 
-from retry.categories import FailureCategory
-from retry.decide import Chain, Decision, Settings, decide
-from retry.evidence import ContainerFacts, Termination
-from retry.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
-from retry.merge import NO_BOUNDS
-from retry.policy import BackoffStrategy, InlinePolicy
-from retry.rules import PolicyDocument
+from retry.engine.decide import Chain, Decision, Settings, decide
+from retry.evidence.termination import ContainerFacts, Termination
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import PolicyDocument
+from retry.policies.inline import BackoffStrategy, InlinePolicy
+from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
+from retry.policies.merge import NO_BOUNDS
 
 ROUNDS = 5
 SECONDS_A_ROUND = 4.0

@@ -213,7 +213,7 @@ def _make_executor(token: Path) -> None:
     """A project of its own, so that the standalone's executor leaves its sessions alone."""
     from reprise.standalone.credentials import ensure_executor_token
     from scheduler.services.registration import executor_ensure
-    from sessions_app.services.tenants import project_ensure
+    from sessions_app.services.resources.tenants import project_ensure
 
     project, _ = project_ensure(domain="bench", name="bench", by="bench")
     executor_ensure(name="bench", projects=[project], by="bench")

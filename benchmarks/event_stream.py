@@ -100,8 +100,8 @@ def _prepare() -> tuple[int, str]:
     """A project, and a token that reads it."""
     from django.contrib.auth.models import User
 
-    from sessions_app.services.tenants import project_ensure
-    from sessions_app.services.tokens import token_create
+    from sessions_app.services.access.tokens import token_create
+    from sessions_app.services.resources.tenants import project_ensure
 
     project, _ = project_ensure(domain="default", name="default", by="bench")
     admin = User.objects.create(username="bench", is_superuser=True)

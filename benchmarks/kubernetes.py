@@ -39,8 +39,8 @@ from uuid import uuid4
 from reprise_client.wire import LeaseKey
 
 from benchmarks.processes import cpu_seconds, memory_mb
-from executor.drivers import pod_names
-from executor.drivers.pod_manifest import manifests
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes.pod_manifest import manifests
 from executor.drivers.protocol import Order
 from executor.runs import NOWHERE, RunFiles
 from tests.executor_fake import NAME, TOKEN, FakeServer

@@ -73,8 +73,8 @@ def _make_records() -> dict[str, list[_Spec]]:
     from uuid_utils.compat import uuid7
 
     from scheduler.models import Executor
+    from sessions_app.core.scheduling_key import scheduling_key_sql
     from sessions_app.models import Domain, Project, Queue, SessionSpec
-    from sessions_app.scheduling_key import scheduling_key_sql
 
     User.objects.create(username="bench")
     project = Project.objects.create(domain=Domain.objects.create(name="bench"), name="bench")

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.bulk_load import loading
-from retry.policy import InlinePolicy
+from retry.policies.inline import InlinePolicy
 
 DAYS = 60
 MEMBER, ADMIN, RARE_USER = "member", "admin", "rare"
@@ -104,7 +104,7 @@ def _make_tenants() -> _Places:
     from django.contrib.auth.models import User
 
     from sessions_app.models import Domain, Membership, Project, Queue
-    from sessions_app.services.tokens import token_create
+    from sessions_app.services.access.tokens import token_create
 
     domains = [Domain.objects.create(name=f"domain-{n}") for n in range(3)]
     projects = [

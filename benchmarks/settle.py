@@ -118,7 +118,7 @@ def _running_sessions(count: int, batch: int) -> list[Any]:
     from django.db import connection
     from uuid_utils.compat import uuid7
 
-    from retry.policy import InlinePolicy
+    from retry.policies.inline import InlinePolicy
     from sessions_app.models import SessionSpec
 
     policy = InlinePolicy(max_retries=3, retry_delay=0.001).model_dump(mode="json")
@@ -169,9 +169,9 @@ def _client(url: str, ids: list[Any], size: int, barrier: Any) -> None:
     use_database(url)
     from django.db import connection
 
-    from retry.evidence import Termination
-    from sessions_app.services.dispatch import retries_dispatch
-    from sessions_app.services.settle import End, sessions_settle
+    from retry.evidence.termination import Termination
+    from sessions_app.services.chains.dispatch import retries_dispatch
+    from sessions_app.services.chains.settle import End, sessions_settle
 
     connection.ensure_connection()
     end = End(Termination(exit_code=3, message="boom", node="node-1"), columns={"report_seq": 3})

@@ -25,7 +25,7 @@ logconfig_dict = {
 configure(logconfig_dict)
 
 # Threads, of which two are for probes only.
-worker_class = "reprise.probe_lane.ProbeLaneWorker"
+worker_class = "reprise.http.probe_lane.ProbeLaneWorker"
 workers = GIVEN.web_workers
 threads = 8
 # A worker's sign of life must not wait for a disk.

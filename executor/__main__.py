@@ -16,13 +16,13 @@ from executor import descriptors
 from executor.agent import Agent
 from executor.config import ANY_PARENT, Config, parse
 from executor.connection import Connection, call_id
-from executor.drivers.isolation import IsolationError, isolation
-from executor.drivers.local import LocalDriver
+from executor.drivers.local.driver import LocalDriver
+from executor.drivers.local.isolation import IsolationError, isolation
+from executor.drivers.local.spawn import die_with_parent
 from executor.drivers.protocol import Driver
-from executor.drivers.run_log import RunLog
-from executor.drivers.simulated import SimulatedDriver
-from executor.drivers.simulation import Script
-from executor.drivers.spawn import die_with_parent
+from executor.drivers.simulated.driver import SimulatedDriver
+from executor.drivers.simulated.run_log import RunLog
+from executor.drivers.simulated.script import Script
 from executor.inbox import StopAsked
 from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
@@ -122,9 +122,9 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
 
 def _kubernetes_driver(config: Config) -> Driver:
     # What it imports would cost every other executor a second and 40 MB.
-    from executor.drivers.kubernetes import KubernetesDriver  # noqa: PLC0415
-    from executor.drivers.kubernetes_api import Access  # noqa: PLC0415
-    from executor.drivers.pod_keeper import PodSettings  # noqa: PLC0415
+    from executor.drivers.kubernetes.api import Access  # noqa: PLC0415
+    from executor.drivers.kubernetes.driver import KubernetesDriver  # noqa: PLC0415
+    from executor.drivers.kubernetes.pod_keeper import PodSettings  # noqa: PLC0415
 
     asked = config.pods
     settings = PodSettings(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from executor.drivers.pod_names import NAMESPACE_TEMPLATE, check_template
+from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_template
 from executor.environment import MODE, USERS, Agent
 from loglines.lines import wanted_format
 from podspec.specification import REFUSED
@@ -21,7 +21,8 @@ ANY_PARENT = 0
 @dataclass(frozen=True)
 class Simulation:
     """Of the simulated driver: a speed of 0 waits for nothing; `script` as in
-    `drivers/simulation.py`; `run_log` gets a line for each run's beginning and end."""
+    `executor/drivers/simulated/script.py`; `run_log` gets a line for each run's beginning and
+    end."""
 
     seed: int
     nodes: int

@@ -8,7 +8,7 @@ from reprise_client.errors import ServerUnreachable
 from reprise_client.transport import Transport
 from reprise_client.wire import Outcome, Report, Wire
 
-from executor.drivers.simulation import Script
+from executor.drivers.simulated.script import Script
 
 REMEMBERED = 200
 REPLAYED = 20

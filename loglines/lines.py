@@ -119,7 +119,7 @@ def _json(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
 
 
 def _line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
-    """`2031-01-31 12:00:00 WARNING reprise.beat: lost the lock request_id=...`"""
+    """`2031-01-31 12:00:00 WARNING reprise.beat.scheduler: lost the lock request_id=...`"""
     head = f"{event.pop('timestamp')} {event.pop('level').upper()} {event.pop('logger')}: "
     text, exception = event.pop("event"), event.pop("exception", "")
     said = [f"{name}={value}" for name, value in event.items()]

@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from reprise import admin_tasks
-from sessions_app import unisolated
+from reprise.admin_site import tasks as admin_tasks
 from sessions_app.admin.base import RecordAdmin, column, link, operator, past
-from sessions_app.audit_context import audited
+from sessions_app.audit.context import audited
+from sessions_app.services.access import unisolated
 
 admin.site.unregister([User, Group])
 admin_tasks.register(admin.site)

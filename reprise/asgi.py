@@ -2,6 +2,6 @@
 
 from reprise.wsgi import application as wsgi_application
 
-from reprise.front import Front  # isort: skip  # models can be imported only after Django's set-up
+from reprise.front.app import Front  # isort: skip  # models can be imported only after Django's set-up
 
 application = Front(wsgi_application)

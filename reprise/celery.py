@@ -15,8 +15,9 @@ from celery import Celery, Task, bootsteps, signals
 from django.db import close_old_connections, connections
 
 from loglines import lines
-from reprise import broker, shared_metrics
-from sessions_app.audit_context import TASK, through
+from reprise import shared_metrics
+from reprise.worker import broker
+from sessions_app.audit.context import TASK, through
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
@@ -37,7 +38,7 @@ class DatabaseTask(Task[Any, Any]):
     A run that beat asked for is written down for operators.
     """
 
-    Request = "reprise.task_log:CountedRequest"
+    Request = "reprise.worker.task_log:CountedRequest"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = getattr(self.request, "periodic_task_name", None)
@@ -50,7 +51,7 @@ class DatabaseTask(Task[Any, Any]):
             close_old_connections()
 
     def _recorded(self, name: str, args: Any, kwargs: Any) -> Any:
-        from reprise.periodic import run_log, sweep_taken  # noqa: PLC0415  # needs the registry
+        from reprise.beat.periodic import run_log, sweep_taken  # noqa: PLC0415  # needs the registry
 
         sweep_taken(str(self.name))
         began, clock = time.time(), time.monotonic()
@@ -112,7 +113,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     # A worker outlives every outage of the broker, and is soon back at work.
     broker_connection_max_retries=None,
-    worker_consumer="reprise.watchdog:PromptConsumer",
+    worker_consumer="reprise.worker.watchdog:PromptConsumer",
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     # Before RabbitMQ ends the worker for it, which it does after half an hour.
@@ -135,12 +136,12 @@ else:
 app.set_default()
 app.autodiscover_tasks(["sessions_app", "scheduler", "reprise"])
 app.steps["consumer"].add(DeclareParking)
-app.steps["consumer"].add("reprise.watchdog:WatchedLoop")
+app.steps["consumer"].add("reprise.worker.watchdog:WatchedLoop")
 
 
 @signals.before_task_publish.connect
 def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
-    from reprise import task_log  # noqa: PLC0415  # it counts, see above
+    from reprise.worker import task_log  # noqa: PLC0415  # it counts, see above
 
     task_log.note(headers)
     if getattr(exchange, "name", exchange) == broker.DELAYED:
@@ -150,7 +151,7 @@ def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> N
 
 @signals.celeryd_after_setup.connect
 def _serve_metrics(**_kwargs: Any) -> None:
-    from reprise import metrics_port, task_log  # noqa: F401, PLC0415  # they listen to signals
+    from reprise.worker import metrics_port, task_log  # noqa: F401, PLC0415  # they listen to signals
 
 
 @signals.setup_logging.connect

@@ -11,9 +11,9 @@ import dj_database_url
 
 from loglines.lines import FORMAT, LEVEL
 from podspec.specification import REFUSED
-from reprise import broker
 from reprise.production import problems
-from sessions_app.encryption import EncryptionKeys
+from reprise.worker import broker
+from sessions_app.core.encryption import EncryptionKeys
 from variables.kinds import (
     FLAG,
     NETWORK,

@@ -10,8 +10,8 @@ import dj_database_url
 from loglines import lines
 from podspec.specification import refused_paths
 from reprise.environment import NO_DATABASE, Numbers, given
-from sessions_app.encryption import EncryptionKeys
-from sessions_app.webhook_guard import Guard
+from sessions_app.core.encryption import EncryptionKeys
+from sessions_app.webhooks.url_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -31,7 +31,7 @@ CSRF_TRUSTED_ORIGINS = list(GIVEN.csrf_trusted_origins)
 INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
-    "reprise.site_config.OperatorsConfig",
+    "reprise.admin_site.config.OperatorsConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -49,17 +49,17 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "reprise.request_log.RequestLog",
-    "reprise.page_security.PageSecurity",
-    "reprise.call_limits.CallLimits",
+    "reprise.http.request_log.RequestLog",
+    "reprise.http.page_security.PageSecurity",
+    "reprise.http.call_limits.CallLimits",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "reprise.hosts.CommonMiddleware",
+    "reprise.http.hosts.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "sessions_app.doors.DoorMiddleware",
+    "sessions_app.audit.middleware.DoorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -158,18 +158,18 @@ UNFOLD = {
     "STYLES": [f"{STATIC_URL}reprise/admin.css"],
     "SCRIPTS": [f"{STATIC_URL}reprise/admin.js"],
     "SHOW_BACK_BUTTON": True,
-    "DASHBOARD_CALLBACK": "reprise.dashboard.dashboard",
-    "SIDEBAR": {"navigation": "reprise.dashboard.navigation"},
+    "DASHBOARD_CALLBACK": "reprise.admin_site.dashboard.dashboard",
+    "SIDEBAR": {"navigation": "reprise.admin_site.dashboard.navigation"},
 }
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["sessions_app.api.authentication.TokenAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.authentication.IsActor"],
-    "DEFAULT_PARSER_CLASSES": ["sessions_app.api.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["sessions_app.api.rendering.FastJSONRenderer"],
-    "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.throttling.TokenThrottle"],
-    "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.RepriseSchema",
-    "EXCEPTION_HANDLER": "sessions_app.api.problems.exception_handler",
+    "DEFAULT_AUTHENTICATION_CLASSES": ["sessions_app.api.http.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.http.authentication.IsActor"],
+    "DEFAULT_PARSER_CLASSES": ["sessions_app.api.http.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["sessions_app.api.http.json_renderer.FastJSONRenderer"],
+    "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.http.throttling.TokenThrottle"],
+    "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.generator.RepriseSchema",
+    "EXCEPTION_HANDLER": "sessions_app.api.http.problems.exception_handler",
     # What OPTIONS would tell is in the OpenAPI document: it is a 405.
     "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": None,
@@ -184,20 +184,20 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "2",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["sessions_app.api.authentication.IsActorOrBrowserUser"],
+    "SERVE_PERMISSIONS": ["sessions_app.api.http.authentication.IsActorOrBrowserUser"],
     "SERVE_AUTHENTICATION": [
-        "sessions_app.api.authentication.TokenAuthentication",
+        "sessions_app.api.http.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v2",
     "COMPONENT_SPLIT_REQUEST": True,
-    "POSTPROCESSING_HOOKS": ["sessions_app.api.openapi.add_problem_responses"],
+    "POSTPROCESSING_HOOKS": ["sessions_app.api.openapi.generator.add_problem_responses"],
 }
 
 CELERY_BROKER_URL = GIVEN.broker_url or "memory://localhost//"
-CELERY_BEAT_SCHEDULER = "reprise.beat:LockedScheduler"
+CELERY_BEAT_SCHEDULER = "reprise.beat.scheduler:LockedScheduler"
 
 LOG_FORMAT = lines.wanted_format(GIVEN.log_format, production=GIVEN.production)
 LOGGING_CONFIG = "loglines.lines.configure"
@@ -227,8 +227,8 @@ AXES_FAILURE_LIMIT = int(REPRISE["login_failures"])
 AXES_COOLOFF_TIME = timedelta(seconds=REPRISE["login_cool_off"])
 # Whoever goes on trying would keep the user out for ever.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "sessions_app.addresses.request_address"
-AXES_LOCKOUT_CALLABLE = "reprise.locked_out.locked_out"
+AXES_CLIENT_IP_CALLABLE = "sessions_app.api.http.addresses.request_address"
+AXES_LOCKOUT_CALLABLE = "reprise.admin_site.locked_out.locked_out"
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False

@@ -2,11 +2,11 @@
 
 from celery import shared_task
 
-from reprise.broker import in_memory
 from reprise.celery import app
-from reprise.metrics import events_count
-from reprise.parking import ANSWER_SECONDS, BATCH, parked_collect
-from reprise.retention import prune
+from reprise.monitoring.metrics import events_count
+from reprise.upkeep.retention import prune
+from reprise.worker.broker import in_memory
+from reprise.worker.parking import ANSWER_SECONDS, BATCH, parked_collect
 
 
 @shared_task(name="reprise.tasks.collect_parked", ignore_result=True)

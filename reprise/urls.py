@@ -4,9 +4,9 @@ from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
-from reprise import health, metrics
-from reprise.graphql import GraphQLDoor
-from sessions_app.api.schema_view import DocsView, SchemaView
+from reprise.graphql.view import GraphQLDoor
+from reprise.monitoring import health, metrics
+from sessions_app.api.openapi.views import DocsView, SchemaView
 
 admin.autodiscover()
 
@@ -25,6 +25,6 @@ urlpatterns = [
     path("", include("sessions_app.web.urls")),
 ]
 
-handler400 = "reprise.errors.bad_request"
-handler404 = "reprise.errors.not_found"
-handler500 = "reprise.errors.server_error"
+handler400 = "reprise.http.errors.bad_request"
+handler404 = "reprise.http.errors.not_found"
+handler500 = "reprise.http.errors.server_error"

@@ -1,7 +1,7 @@
 """What would be decided about chains of ends: the engine itself, run over them one by one.
 
-Nothing here decides anything; each end goes to `retry.decide` with what the retries before it have
-left behind: counters, resources, and the moment at which the attempt came due.
+Nothing here decides anything; each end goes to `retry.engine.decide` with what the retries before
+it have left behind: counters, resources, and the moment at which the attempt came due.
 """
 
 from collections import Counter
@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from retry.backoff import jitter_fraction
-from retry.budgets import counters_after
-from retry.decide import decide
-from retry.decision import Chain, Decision, Mode, Settings
-from retry.evidence import Termination
-from retry.matching import CompiledCategory, NamedPolicy
-from retry.merge import NO_BOUNDS, MergedBounds
-from retry.policy import InlinePolicy
+from retry.engine.budgets import counters_after
+from retry.engine.decide import decide
+from retry.engine.decision import Chain, Decision, Mode, Settings
+from retry.evidence.termination import Termination
+from retry.policies.backoff import jitter_fraction
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import CompiledCategory, NamedPolicy
+from retry.policies.merge import NO_BOUNDS, MergedBounds
 
 ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
 """When every simulated chain begins, so that the same input always gives the same output."""

@@ -26,9 +26,9 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.tokens import ShowsToken
-from sessions_app.api.requests import MAX_REASON
+from sessions_app.api.requests.bodies import MAX_REASON
+from sessions_app.core.states import Phase
 from sessions_app.models.sessions import SessionType
-from sessions_app.states import Phase
 
 NEVER_RETRIED = Q(
     leases__accepted=True,

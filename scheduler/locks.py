@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import OperationalError, connection
 
 from scheduler.models import Executor
-from sessions_app.bulk import array, columns
+from sessions_app.db.bulk import array, columns
 from sessions_app.locks import SESSION_COLUMNS, AdvisoryLock, LockedSession, locked_session
 
 

@@ -6,18 +6,18 @@ from datetime import datetime
 from decimal import Decimal
 
 from podspec.resources import Amounts
-from scheduler.fairshare import cost, effective_priority
+from scheduler.allocation.queue_usage import Standing, amounts_used, queues_standing
+from scheduler.core.fairshare import cost, effective_priority
 from scheduler.models import Executor
 from scheduler.selectors import executors_listed
-from scheduler.services.standing import Standing, amounts_used, queues_standing
 from sessions_app.authorization import Actor
-from sessions_app.figures import Count, Waiting, retries_waiting, waiting_by_queue
+from sessions_app.core.quotas import SESSIONS
 from sessions_app.locks import database_now
 from sessions_app.models import Queue
-from sessions_app.pace import Pace, pace
-from sessions_app.policy_selectors import queues_visible
-from sessions_app.quotas import SESSIONS
-from sessions_app.selectors import projects_visible
+from sessions_app.selectors.counts import Count, Waiting, retries_waiting, waiting_by_queue
+from sessions_app.selectors.policies import queues_visible
+from sessions_app.selectors.sessions import projects_visible
+from sessions_app.selectors.throughput import Pace, pace
 
 LISTED = 200
 """Queues that are told of one by one."""

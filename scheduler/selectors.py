@@ -9,9 +9,9 @@ from django.db.models.functions import Coalesce, Concat
 
 from scheduler.models import Executor, Lease
 from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.errors import InvalidInput, NotFound
+from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.models import Project
-from sessions_app.page_selectors import first_of_each
+from sessions_app.selectors.peers import first_of_each
 
 _HELD = Lease.objects.filter(executor=OuterRef("pk")).order_by().values("executor")
 _COUNTS = {

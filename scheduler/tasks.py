@@ -2,12 +2,12 @@
 
 from celery import shared_task
 
+from scheduler.allocation.queue_usage import queue_usage_refresh
 from scheduler.services import verify
 from scheduler.services.drain import drains_go_on
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
 from scheduler.services.silence import silence_tell
-from scheduler.services.standing import queue_usage_refresh
 from scheduler.services.verify import next_check, starts_verify
 from sessions_app import wakeups
 from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS

@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from podspec.quantity import parse_resource
-from sessions_app.states import LIVE_STATUSES, Status
+from sessions_app.core.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000
 MAX_RUNS = 50_000

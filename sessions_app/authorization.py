@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from sessions_app.errors import NotFound, NotPermitted
+from sessions_app.core.errors import NotFound, NotPermitted
 from sessions_app.models import Domain, Membership, Project
 from sessions_app.models.tenants import Role
 

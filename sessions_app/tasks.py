@@ -9,9 +9,9 @@ from celery import shared_task
 
 from sessions_app import wakeups
 from sessions_app.models.webhooks import webhooks_any
-from sessions_app.services.dispatch import BATCH, held_resume, next_due, retries_dispatch
-from sessions_app.services.quotas import usage_rebuild
-from sessions_app.webhook_run import webhooks_run
+from sessions_app.services.chains.dispatch import BATCH, held_resume, next_due, retries_dispatch
+from sessions_app.services.resources.quotas import usage_rebuild
+from sessions_app.webhooks.delivery_run import webhooks_run
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from django.db import connection, transaction
 
 from loglines.context import binding, bound
-from sessions_app.failpoints import reach
+from sessions_app.db.failpoints import reach
 from sessions_app.models.webhooks import webhooks_any
 
 logger = logging.getLogger(__name__)

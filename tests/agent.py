@@ -9,8 +9,8 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from scheduler.models import Executor
+from sessions_app.core.states import FINAL_STATUSES, Status
 from sessions_app.models import Session
-from sessions_app.states import FINAL_STATUSES, Status
 from tests import factories
 
 API = "/api/v2/"

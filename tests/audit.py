@@ -2,8 +2,8 @@
 
 from django.db.models import QuerySet
 
-from reprise.periodic import MIGRATE
-from sessions_app.audit_context import SQL
+from reprise.beat.periodic import MIGRATE
+from sessions_app.audit.context import SQL
 from sessions_app.models import AuditLog
 
 

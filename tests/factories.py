@@ -9,23 +9,23 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from podspec.quantity import parse
-from retry.evidence import Termination
-from retry.rules import PolicyDocument
+from retry.evidence.termination import Termination
+from retry.policies.documents import PolicyDocument
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor
-from sessions_app.api.requests import SessionCreate
+from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
+from sessions_app.core.states import EVENT_TYPES, Status
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import Domain, Membership, Project, Queue, RetryPolicy, Session
 from sessions_app.models.tenants import Role
-from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
-from sessions_app.services.policies import policy_apply
-from sessions_app.services.quotas import quotas_put
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.submit import Placed, session_submit
-from sessions_app.services.tokens import token_create
-from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.states import EVENT_TYPES, Status
+from sessions_app.services.access.tokens import token_create
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.resources.policies import policy_apply
+from sessions_app.services.resources.quotas import quotas_put
+from sessions_app.services.sessions.submit import Placed, session_submit
+from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 PASSWORD = "correct horse"
 _numbers = count(1)

@@ -13,7 +13,9 @@ from uuid import UUID
 from django.db import connection
 
 from scheduler.models import Lease
-from sessions_app.fold import DECISION_FACTS, FACTS, fold
+from sessions_app.core.fold import DECISION_FACTS, FACTS, fold
+from sessions_app.core.quotas import PENDING, running
+from sessions_app.core.states import Phase, RetryState, Status, is_allowed
 from sessions_app.models import (
     Project,
     ProjectUsage,
@@ -23,9 +25,7 @@ from sessions_app.models import (
     SessionSpec,
 )
 from sessions_app.models.events import ARCHIVED
-from sessions_app.quotas import PENDING, running
-from sessions_app.services.transitions import fact
-from sessions_app.states import Phase, RetryState, Status, is_allowed
+from sessions_app.services.write.transitions import fact
 
 _WAITING = frozenset({"scheduled", "held"})
 # What a session shows for each state of its decision.

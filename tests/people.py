@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
-from retry.categories import FailureCategory
-from retry.policy import Bounds, InlinePolicy
+from retry.policies.categories import FailureCategory
+from retry.policies.inline import Bounds, InlinePolicy
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
     LogChunk,
@@ -27,10 +27,10 @@ from sessions_app.models import (
     WebhookEndpoint,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.categories import category_create
-from sessions_app.services.retry_config import retry_defaults_put
-from sessions_app.services.tokens import PREFIX_LENGTH
-from sessions_app.services.webhooks import webhook_create, webhook_ping
+from sessions_app.services.access.tokens import PREFIX_LENGTH
+from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.retry_config import retry_defaults_put
+from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Api
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from sessions_app.errors import DomainError
+from sessions_app.core.errors import DomainError
 from sessions_app.locks import lock_sessions
 
 PATIENCE = 60.0

@@ -14,7 +14,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import connection
 
 from reprise.standalone.web import Web, listen
-from sessions_app.cursors import Cursor, parse_cursor
+from sessions_app.core.cursors import Cursor, parse_cursor
 from sessions_app.models import Project
 
 PATIENCE = 60.0

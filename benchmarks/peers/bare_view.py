@@ -56,8 +56,8 @@ def _member() -> Any:
 
 @cache
 def _list_statements() -> list[Statement]:
-    from sessions_app.api.render import sessions_json
-    from sessions_app.session_pages import Place, SessionsWanted, sessions_page
+    from sessions_app.api.render.session_render import sessions_json
+    from sessions_app.selectors.session_pages import Place, SessionsWanted, sessions_page
 
     actor = _member()
     return _sent(lambda: sessions_json(sessions_page(actor, SessionsWanted(), Place(PAGE))))
@@ -65,7 +65,7 @@ def _list_statements() -> list[Statement]:
 
 @cache
 def _statement_by_id(of_chain: bool) -> str:
-    from sessions_app.session_rows import attempt_rows, session_row
+    from sessions_app.selectors.session_rows import attempt_rows, session_row
 
     read = attempt_rows if of_chain else session_row
     ((sql, _),) = _sent(lambda: read(UUID(int=0)))
@@ -75,11 +75,11 @@ def _statement_by_id(of_chain: bool) -> str:
 @cache
 def _making() -> tuple[UUID, UUID, list[Statement]]:
     """The ids of a session and of its specification, and what makes them."""
-    from sessions_app.api.requests import SessionCreate
+    from sessions_app.api.requests.bodies import SessionCreate
     from sessions_app.authorization import Action
     from sessions_app.models import Session
-    from sessions_app.selectors import queue_resolve
-    from sessions_app.services.submit import Placed, session_submit
+    from sessions_app.selectors.sessions import queue_resolve
+    from sessions_app.services.sessions.submit import Placed, session_submit
 
     actor = _member()
     asked = SessionCreate(image="bench", command=["true"]).submission()

@@ -7,8 +7,8 @@ import psycopg
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base
 
-from reprise.call_limits import limits
-from reprise.known_server import see_server
+from reprise.http.call_limits import limits
+from reprise.postgresql.known_server import see_server
 from reprise.postgresql.pool import PromptPool
 
 _SET = "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)"

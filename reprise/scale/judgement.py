@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from sessions_app.bulk import array
+from sessions_app.db.bulk import array
 
 
 @dataclass(frozen=True)

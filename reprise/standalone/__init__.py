@@ -1,0 +1,1 @@
+"""All parts of the server in one command. Production runs them as processes of their own."""

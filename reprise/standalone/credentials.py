@@ -11,11 +11,11 @@ from django.db import transaction
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.private_file import read_text, write_private
 from scheduler.services.registration import executor_ensure
-from sessions_app.audit_context import audited
-from sessions_app.encryption import EncryptionKeys
+from sessions_app.audit.context import audited
+from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.models import Project
-from sessions_app.services.tenants import project_ensure
-from sessions_app.services.tokens import token_create, token_find
+from sessions_app.services.access.tokens import token_create, token_find
+from sessions_app.services.resources.tenants import project_ensure
 
 ADMIN = "admin"
 EXECUTOR = "local"

@@ -15,7 +15,6 @@ from tempfile import TemporaryFile, mkdtemp
 import psycopg
 from django.db.migrations.loader import MigrationLoader
 
-from reprise.restored import mark_restored
 from reprise.standalone.backup import (
     client_environ,
     ended_with_block,
@@ -31,6 +30,7 @@ from reprise.standalone.postgres_failure import failure
 from reprise.standalone.postgres_socket import socket_dir
 from reprise.standalone.private_file import sync_directory, write_private
 from reprise.standalone.server import claim
+from reprise.upkeep.restored import mark_restored
 
 CLUSTER = "postgres"
 LOCK = "lock"

@@ -39,9 +39,9 @@ from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
-from sessions_app.audit_context import audited
-from sessions_app.errors import SecretUnreadable
-from sessions_app.services.encrypt_secrets import secrets_check, secrets_encrypt
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import SecretUnreadable
+from sessions_app.services.secrets.encrypt import secrets_check, secrets_encrypt
 
 TICK = 0.5
 POOL_SIZE = 24

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from reprise.front import Front
+from reprise.front.app import Front
 from reprise.standalone.errors import StandaloneError
 
 GRACE_SECONDS = 2

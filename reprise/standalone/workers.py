@@ -5,10 +5,10 @@ from typing import Any
 
 from celery.worker import WorkController
 
-from reprise.beat import LockedScheduler
+from reprise.beat.scheduler import LockedScheduler
 from reprise.celery import app
-from reprise.heartbeats import WorkerHeart
 from reprise.standalone.errors import StandaloneError
+from reprise.worker.heartbeats import WorkerHeart
 from sessions_app.tasks import sweep_retries
 
 CONCURRENCY = 2

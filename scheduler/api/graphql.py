@@ -6,7 +6,7 @@ from typing import Any
 
 import graphene
 
-from scheduler.api import overview_responses, registry_responses
+from scheduler.api import overview_shapes, registry_shapes
 from scheduler.api.overview import OverviewFilter, overview_json
 from scheduler.api.registry import ExecutorFilter
 from scheduler.api.registry_render import executor_json, lease_json, node_json
@@ -36,14 +36,14 @@ from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
-from sessions_app.api.paging import RowCursor
+from sessions_app.api.http.paging import RowCursor
 from sessions_app.authorization import Action, Actor
 from sessions_app.locks import database_now
 
-_ExecutorShape: Any = shape_of(registry_responses.Executor, kinds={"incarnation": BigInt})
-_NodeShape: Any = shape_of(registry_responses.ExecutorNode)
+_ExecutorShape: Any = shape_of(registry_shapes.Executor, kinds={"incarnation": BigInt})
+_NodeShape: Any = shape_of(registry_shapes.ExecutorNode)
 _LeaseShape: Any = shape_of(
-    registry_responses.ExecutorLease,
+    registry_shapes.ExecutorLease,
     kinds={"fencing_token": BigInt, "status": SessionStatus},
 )
 
@@ -103,7 +103,7 @@ class Executor(_ExecutorShape, graphene.ObjectType):
         return pages_below(source, "leases", page, load, _lease_peers)
 
 
-stands_for(registry_responses.Executor, Executor)
+stands_for(registry_shapes.Executor, Executor)
 ExecutorConnection = connection_to(Executor)
 
 
@@ -113,7 +113,7 @@ class ExecutorQueries:
     executor = one(Executor, "One executor.", name=graphene.String(required=True))
     executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
     overview = one(
-        type_of(overview_responses.Overview),
+        type_of(overview_shapes.Overview),
         "What waits, what runs, how fast it goes and why it fails, just now.",
         **arguments_of(OverviewFilter),
     )

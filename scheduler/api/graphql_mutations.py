@@ -5,12 +5,12 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from scheduler.api import calls
-from scheduler.api.calls import DrainBody, ExecutorCreate, ExecutorFields
+from scheduler.api import operations
 from scheduler.api.graphql import Executor, executor_found
+from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
-from sessions_app.api.requests import CordonBody
+from sessions_app.api.requests.bodies import CordonBody
 
 _TOKEN_HELP = "What its agent sends as the bearer; told this once."  # noqa: S105  # a description
 
@@ -33,7 +33,7 @@ class CreateExecutor(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /executors/`."""
-        name, token = calls.create(context.actor, given)
+        name, token = operations.create(context.actor, given)
         return {"executor": executor_found(context.actor, name), "token": token}
 
 
@@ -50,7 +50,7 @@ class UpdateExecutor(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PATCH /executors/{name}/`."""
         name = given.pop("name")
-        calls.change(context.actor, name, given)
+        operations.change(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
 
 
@@ -62,7 +62,7 @@ class DeleteExecutor(Deletion):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /executors/{name}/`."""
-        calls.delete(context.actor, given["name"])
+        operations.delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
 
@@ -79,7 +79,7 @@ class CordonExecutor(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /executors/{name}/cordon/`."""
         name = given.pop("name")
-        calls.cordon(context.actor, name, given)
+        operations.cordon(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
 
 
@@ -92,7 +92,7 @@ class UncordonExecutor(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /executors/{name}/uncordon/`."""
-        calls.uncordon(context.actor, given["name"])
+        operations.uncordon(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"])}
 
 
@@ -121,7 +121,7 @@ class DrainExecutor(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /executors/{name}/drain/`."""
         name = given.pop("name")
-        done = calls.drain(context.actor, name, given)
+        done = operations.drain(context.actor, name, given)
         return {"executor": executor_found(context.actor, name), **done._asdict()}
 
 
@@ -139,7 +139,7 @@ class RenewExecutorToken(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /executors/{name}/token/`."""
-        token = calls.token_renew(context.actor, given["name"])
+        token = operations.token_renew(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 
 

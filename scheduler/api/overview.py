@@ -7,14 +7,14 @@ from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api import overview_responses as shapes
+from scheduler.api import overview_shapes as shapes
 from scheduler.api.registry_render import executor_json
 from scheduler.overview import Overview, QueueLook, overview
-from sessions_app.api.filters import Text, query_of
-from sessions_app.api.openapi import query_parameters
-from sessions_app.api.views import RestView
+from sessions_app.api.http.views import RestView
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.requests.queries import Text, query_of
 from sessions_app.authorization import Action
-from sessions_app.pace import Pace
+from sessions_app.selectors.throughput import Pace
 
 
 class OverviewFilter(BaseModel):

@@ -9,17 +9,17 @@ from pydantic import BeforeValidator
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api import calls
-from scheduler.api import registry_responses as shapes
-from scheduler.api.calls import DrainBody, ExecutorCreate, ExecutorFields
+from scheduler.api import operations
+from scheduler.api import registry_shapes as shapes
+from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields
 from scheduler.api.registry_render import executor_json, lease_json, node_json
 from scheduler.selectors import executor_get, executor_leases, executors_listed
 from scheduler.services.silence import Health, health_condition
-from sessions_app.api.filters import PageQuery, Text, query_of
-from sessions_app.api.openapi import query_parameters
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.requests import CordonBody
-from sessions_app.api.views import UNKEPT, RestView, body_of, require_no_body
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_body
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.requests.bodies import CordonBody
+from sessions_app.api.requests.queries import PageQuery, Text, query_of
 from sessions_app.authorization import Action
 from sessions_app.locks import database_now
 
@@ -68,7 +68,7 @@ class ExecutorsView(RestView):
     )
     def post(self, request: Request) -> Response:
         """Make an executor; its token is told this once."""
-        name, token = calls.create(self.actor, body_of(request))
+        name, token = operations.create(self.actor, body_of(request))
         made = executor_json(executor_get(self.actor, name), database_now())
         return self.created({**made, "token": token}, f"{name}/")
 
@@ -106,13 +106,13 @@ class ExecutorView(OneExecutorView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change what is named."""
-        calls.change(self.actor, name, body_of(request))
+        operations.change(self.actor, name, body_of(request))
         return self.answer(name)
 
     @extend_schema(operation_id="executor_delete", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:  # noqa: ARG002
         """Delete an executor that holds no leases, and its tokens."""
-        calls.delete(self.actor, name)
+        operations.delete(self.actor, name)
         return Response(status=204)
 
 
@@ -126,7 +126,7 @@ class ExecutorCordonView(OneExecutorView):
     )
     def post(self, request: Request, name: str) -> Response:
         """Close the executor: it gets no new leases, what runs goes on."""
-        calls.cordon(self.actor, name, body_of(request))
+        operations.cordon(self.actor, name, body_of(request))
         return self.answer(name)
 
 
@@ -139,7 +139,7 @@ class ExecutorUncordonView(OneExecutorView):
     def post(self, request: Request, name: str) -> Response:
         """Open the executor again; on an open one it does nothing."""
         require_no_body(request)
-        calls.uncordon(self.actor, name)
+        operations.uncordon(self.actor, name)
         return self.answer(name)
 
 
@@ -157,7 +157,7 @@ class ExecutorDrainView(OneExecutorView):
         The runs are being stopped when this answers; `lease_count` of the executor tells when they
         have gone. Repeating it is fine.
         """
-        done = calls.drain(self.actor, name, body_of(request))
+        done = operations.drain(self.actor, name, body_of(request))
         return Response({"name": name, **done._asdict()})
 
 
@@ -176,7 +176,7 @@ class ExecutorTokenView(OneExecutorView):
         start it again before its leases end.
         """
         require_no_body(request)
-        token = calls.token_renew(self.actor, name)
+        token = operations.token_renew(self.actor, name)
         return Response({"name": name, "token": token}, status=201, headers=UNKEPT)
 
 

@@ -14,11 +14,11 @@ from scheduler.services.executors import executor_check
 from scheduler.services.polling import lease_once
 from scheduler.services.reports import reports_apply
 from scheduler.services.returns import returns_apply
-from sessions_app.api.parsing import FactsJSONParser
-from sessions_app.api.views import RestView, body_of
+from sessions_app.api.http.parsing import FactsJSONParser
+from sessions_app.api.http.views import RestView, body_of
 from sessions_app.authorization import Action, authorize
-from sessions_app.errors import Conflict, InvalidInput
-from sessions_app.services.logs import LogPiece, logs_append
+from sessions_app.core.errors import Conflict, InvalidInput
+from sessions_app.services.sessions.logs import LogPiece, logs_append
 
 
 class WireView(RestView):

@@ -1,0 +1,1 @@
+"""What is written of executors and leases. Who gets what is decided in allocation/."""

@@ -13,13 +13,13 @@ from django.db import connection
 from scheduler.locks import lock_executor
 from scheduler.models import Executor
 from scheduler.services.leases import leases_delete
-from sessions_app.errors import NotFound
-from sessions_app.failpoints import atomic_step
+from sessions_app.core.errors import NotFound
+from sessions_app.core.states import Phase, Status, phase_of
+from sessions_app.db.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models.sessions import SessionType
-from sessions_app.services.preempt import preempt_locked
-from sessions_app.services.records import record_save
-from sessions_app.states import Phase, Status, phase_of
+from sessions_app.services.sessions.preempt import preempt_locked
+from sessions_app.services.write.records import record_save
 
 BATCH = 200
 FIELDS = frozenset({"cordoned", "cordon_reason", "draining_since", "drained_by", "drain_force"})

@@ -8,19 +8,19 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import connection
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
+from scheduler.allocation.holdings import nodes_said
+from scheduler.allocation.project_troubles import Troubles, project_troubles
 from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
-from scheduler.services.holdings import nodes_said
 from scheduler.services.leases import lease_keys, leases_delete
-from scheduler.services.project_troubles import Troubles, project_troubles
 from scheduler.wire import LeaseCall
-from sessions_app.errors import Conflict, NotFound
-from sessions_app.failpoints import atomic_step
+from sessions_app.core.errors import Conflict, NotFound
+from sessions_app.core.states import FINAL_STATUSES
+from sessions_app.db.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
-from sessions_app.services.settle import End, settle_locked
-from sessions_app.services.unlease import sessions_unlease
-from sessions_app.states import FINAL_STATUSES
+from sessions_app.services.chains.settle import End, settle_locked
+from sessions_app.services.sessions.unlease import sessions_unlease
 
 GONE = "the executor no longer has this run"
 

@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db import connection
 
 from scheduler.wire import LeasedSession, LeasedSpec
-from sessions_app.bulk import array
-from sessions_app.errors import SecretUnreadable
-from sessions_app.services.stored_secrets import environ_read
+from sessions_app.core.errors import SecretUnreadable
+from sessions_app.db.bulk import array
+from sessions_app.services.secrets.stored import environ_read
 
 SHORT_SPEC = 8192
 """Characters; a longer one is not kept."""

@@ -6,8 +6,8 @@ from uuid import UUID
 from django.db import connection
 
 from scheduler.wire import Report
-from sessions_app.bulk import array
-from sessions_app.services.transitions import Event
+from sessions_app.db.bulk import array
+from sessions_app.services.write.transitions import Event
 
 IGNORED_EVENT = "session.report_ignored"
 MOST_IGNORED = 20

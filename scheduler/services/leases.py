@@ -7,21 +7,21 @@ from uuid import UUID
 
 from django.db import connection
 
-from retry.causes import WITHHELD
-from retry.evidence import Termination
+from retry.evidence.causes import WITHHELD
+from retry.evidence.termination import Termination
+from scheduler.allocation.holdings import leases_held
+from scheduler.allocation.round import Allocation
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
-from scheduler.services.allocation import Allocation
 from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
-from scheduler.services.holdings import leases_held
 from scheduler.wire import LeasedSession, Run, Stop
 from sessions_app import wakeups
-from sessions_app.bulk import array
-from sessions_app.failpoints import atomic_step
+from sessions_app.core.states import Status
+from sessions_app.db.bulk import array
+from sessions_app.db.failpoints import atomic_step
 from sessions_app.locks import database_now
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.states import Status
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 MAX_GRANTS = 500
 

@@ -6,19 +6,19 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Q
 
-from scheduler.fairshare import Order
-from scheduler.fit import ANOTHER_NODE, Misfit, Room
+from scheduler.allocation.holdings import leases_held, room_beside
+from scheduler.allocation.queue_usage import amounts_used
+from scheduler.allocation.round import queue_limit
+from scheduler.allocation.waiting_lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
+from scheduler.core.fairshare import Order
+from scheduler.core.fit import ANOTHER_NODE, Misfit, Room
 from scheduler.models import Executor
-from scheduler.services.allocation import queue_limit
-from scheduler.services.holdings import leases_held, room_beside
-from scheduler.services.lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.services.silence import silent_before
-from scheduler.services.standing import amounts_used
-from sessions_app.bulk import array
+from sessions_app.core.quotas import SESSIONS, Held
+from sessions_app.db.bulk import array
 from sessions_app.locks import database_now
 from sessions_app.models import Session
-from sessions_app.quotas import SESSIONS, Held
-from sessions_app.why_pending import MOST_AHEAD, Reason, WhyPending
+from sessions_app.selectors.why_pending import MOST_AHEAD, Reason, WhyPending
 
 MOST_NAMED = 3
 """So many executors are named in a message."""

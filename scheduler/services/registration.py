@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from scheduler.models import Executor
-from sessions_app.audit_context import audited
-from sessions_app.errors import InvalidInput
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Project
 from sessions_app.models.tenants import LABEL_PATTERN
 

@@ -7,11 +7,11 @@ from django.db import IntegrityError, transaction
 from scheduler.locks import lock_executor
 from scheduler.models import Executor, Lease
 from sessions_app import wakeups
-from sessions_app.audit_context import audited
-from sessions_app.errors import Conflict, NotFound
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.models import Project
-from sessions_app.services.records import cordon_check, record_save
-from sessions_app.services.tokens import executor_tokens_revoke, token_create
+from sessions_app.services.access.tokens import executor_tokens_revoke, token_create
+from sessions_app.services.write.records import cordon_check, record_save
 
 DECIDED = frozenset({"name", "projects", "unconfirmed_after", "cordoned", "cordon_reason"})
 """What operators decide of an executor; the rest it says itself."""

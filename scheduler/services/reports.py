@@ -16,9 +16,9 @@ from uuid import UUID
 from django.db import connection
 from pydantic import ValidationError
 
-from retry.endings import told_of
-from retry.evidence import Termination
-from scheduler.pod_status import Progress, assess
+from retry.evidence.termination import Termination
+from retry.explain.endings import told_of
+from scheduler.core.pod_status import Progress, assess
 from scheduler.services.executors import executor_check
 from scheduler.services.ignored_reports import (
     MOST_IGNORED,
@@ -29,13 +29,13 @@ from scheduler.services.ignored_reports import (
 from scheduler.services.leases import leases_delete
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
-from sessions_app.failpoints import atomic_step
+from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, LIVE_STATUSES, Status, is_allowed
+from sessions_app.db.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
-from sessions_app.services.grace import decisions_confirm
-from sessions_app.services.settle import STATUS_MESSAGE_LENGTH, End, settle_locked
-from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.states import EVENT_TYPES, FINAL_STATUSES, LIVE_STATUSES, Status, is_allowed
+from sessions_app.services.chains.confirm import decisions_confirm
+from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH, End, settle_locked
+from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 logger = logging.getLogger(__name__)
 

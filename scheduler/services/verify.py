@@ -14,17 +14,17 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from retry.causes import classify
-from scheduler.pod_status import Progress, StartState, assess, evidence
-from scheduler.start_checks import Again, Limits, Verdict, Watch, check
+from retry.evidence.causes import classify
+from scheduler.core.pod_status import Progress, StartState, assess, evidence
+from scheduler.core.start_checks import Again, Limits, Verdict, Watch, check
 from scheduler.wire import Report
 from sessions_app import wakeups
-from sessions_app.bulk import array, columns, json_array
-from sessions_app.failpoints import atomic_step
+from sessions_app.core.states import Status
+from sessions_app.db.bulk import array, columns, json_array
+from sessions_app.db.failpoints import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
-from sessions_app.services.settle import STATUS_MESSAGE_LENGTH
-from sessions_app.services.transitions import Change, Event, sessions_change
-from sessions_app.states import Status
+from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH
+from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 BATCH = 200
 TASK = "scheduler.tasks.verify_starts"

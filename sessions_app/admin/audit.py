@@ -12,9 +12,9 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import DropdownFilter
 
 from sessions_app.admin.base import LookedUpAdmin, column, past
-from sessions_app.audit_context import DOORS, ENGINE, TASK
-from sessions_app.audit_selectors import NO_SESSION, PEOPLE
+from sessions_app.audit.context import DOORS, ENGINE, TASK
 from sessions_app.models import AuditEntry, AuditLog
+from sessions_app.selectors.audit import NO_SESSION, PEOPLE
 
 # One probe of the index for each type that there is.
 _TYPES = """

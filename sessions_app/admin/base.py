@@ -27,11 +27,11 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 
 from sessions_app.authorization import Actor
-from sessions_app.errors import DomainError, InvalidInput
+from sessions_app.core.errors import DomainError, InvalidInput
+from sessions_app.core.states import Status
 from sessions_app.models import Project
 from sessions_app.models.tenants import LABEL_PATTERN
-from sessions_app.services.records import record_delete, record_save, record_type
-from sessions_app.states import Status
+from sessions_app.services.write.records import record_delete, record_save, record_type
 from sessions_app.templatetags.reprise import ago, tone, until
 
 COUNTED = 1_000

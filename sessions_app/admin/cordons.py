@@ -3,8 +3,8 @@
 from typing import Any
 
 from sessions_app.admin.base import OperatorForm, add_errors
-from sessions_app.errors import InvalidInput
-from sessions_app.services.records import cordon_check
+from sessions_app.core.errors import InvalidInput
+from sessions_app.services.write.records import cordon_check
 
 
 class CordonForm(OperatorForm):

@@ -6,9 +6,9 @@ from typing import Any
 from django.db.models import Q
 from django.urls import reverse
 
-from sessions_app.api.render import decision_json
-from sessions_app.grants import grants
+from sessions_app.api.render.session_render import decision_json
 from sessions_app.models import RetryDecision, RetryPolicyRevision, Session
+from sessions_app.selectors.resource_changes import grants
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from retry.durations import in_words
+from retry.units.durations import in_words
 from sessions_app.admin.base import (
     LookedUpAdmin,
     OwnPage,
@@ -22,7 +22,7 @@ from sessions_app.admin.base import (
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter
 from sessions_app.models import RetryDecision
-from sessions_app.session_pages import ids_beginning
+from sessions_app.selectors.session_pages import ids_beginning
 
 
 class DecisionCauseFilter(CauseFilter):

@@ -8,15 +8,19 @@ from django.http import HttpRequest
 from pydantic import ValidationError
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from retry.categories import FailureCategory as CategoryDocument
+from retry.policies.categories import FailureCategory as CategoryDocument
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator, past
 from sessions_app.admin.yaml_text import YamlField, as_yaml, refusal
-from sessions_app.api.documents import yaml_value
-from sessions_app.api.parsing import checked
-from sessions_app.api.problems import field_errors
-from sessions_app.errors import InvalidInput
+from sessions_app.api.http.documents import yaml_value
+from sessions_app.api.http.parsing import checked
+from sessions_app.api.http.problems import field_errors
+from sessions_app.core.errors import InvalidInput
 from sessions_app.models import FailureCategory
-from sessions_app.services.categories import category_change, category_create, category_delete
+from sessions_app.services.resources.categories import (
+    category_change,
+    category_create,
+    category_delete,
+)
 
 EXAMPLE = """\
 # One of these has to match. Within one, all that is given has to.

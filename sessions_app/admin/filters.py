@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter
 
-from retry.causes import RetryCause
+from retry.evidence.causes import RetryCause
+from sessions_app.core.states import Phase, RetryState, Status, phase_of
 from sessions_app.models import Session
-from sessions_app.states import Phase, RetryState, Status, phase_of
 
 NEWEST = 100_000
 """Sessions that are looked at where no index finds what a filter wants."""

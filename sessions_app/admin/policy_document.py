@@ -6,11 +6,11 @@ from django import forms
 from django.http import QueryDict
 from pydantic import ValidationError
 
-from retry.rules import PolicyDocument
+from retry.policies.documents import PolicyDocument
 from sessions_app.admin.yaml_text import YamlField, refusal
-from sessions_app.api.documents import parse_yaml
-from sessions_app.api.problems import field_errors
-from sessions_app.errors import Conflict, InvalidInput
+from sessions_app.api.http.documents import parse_yaml
+from sessions_app.api.http.problems import field_errors
+from sessions_app.core.errors import Conflict, InvalidInput
 
 EXAMPLE = """\
 apiVersion: reprise/v1

@@ -13,9 +13,9 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from retry.causes import FAILURE_CAUSES, PLATFORM_CAUSES
-from retry.merge import Merged, MergedBounds
-from retry.policy import BackoffStrategy, Bounds, InlinePolicy, JitterMode, error_texts
+from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
+from retry.policies.inline import BackoffStrategy, Bounds, InlinePolicy, JitterMode, error_texts
+from retry.policies.merge import Merged, MergedBounds
 
 LONGEST = 2_000
 BOUND = "bound_"

@@ -11,7 +11,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from sessions_app.admin.base import OperatorChangeList
 from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
 from sessions_app.models import Project, Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.policy_selectors import reading_of, revisions_current
+from sessions_app.selectors.policies import reading_of, revisions_current
 
 OFFERED = 30
 """Policies that a form names as those to choose from."""

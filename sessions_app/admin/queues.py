@@ -12,10 +12,10 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from sessions_app.admin.base import RecordAdmin, add_errors, column, operator
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.policy_list import policies_offered
-from sessions_app.errors import InvalidInput
+from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Queue, Session
-from sessions_app.services.policy_names import FIELD, policies_require
-from sessions_app.services.queues import limits_check, queue_save
+from sessions_app.services.resources.policy_names import FIELD, policies_require
+from sessions_app.services.resources.queues import limits_check, queue_save
 
 LIMITS = "resource_limits"
 

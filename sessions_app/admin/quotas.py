@@ -13,11 +13,11 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWid
 
 from podspec.quantity import parse_resource
 from sessions_app.admin.base import OperatorForm, column, operator
+from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Domain
-from sessions_app.quota_selectors import quotas_standing
-from sessions_app.quotas import PENDING, RESOURCES, SESSIONS
-from sessions_app.services.quotas import quotas_put
+from sessions_app.selectors.quotas import quotas_standing
+from sessions_app.services.resources.quotas import quotas_put
 
 MOST = 1_000_000_000
 MOST_RESOURCES = 64

@@ -15,8 +15,8 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from retry.decide import Mode
-from retry.merge import merge
+from retry.engine.decide import Mode
+from retry.policies.merge import merge
 from sessions_app.admin import policy_form
 from sessions_app.admin.base import (
     KnownOnly,
@@ -30,16 +30,16 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.policy_form import DefaultsForm
 from sessions_app.admin.policy_list import policies_offered
-from sessions_app.api.numbers import in_short
-from sessions_app.errors import InvalidInput
-from sessions_app.figures import Waiting, retries_waiting
+from sessions_app.api.requests.whole_numbers import in_short
+from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.layers import bound_layers, policy_layers
+from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, strictest
 from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
 from sessions_app.models.tenants import NAME_LENGTH
-from sessions_app.retry_layers import bound_layers, policy_layers
-from sessions_app.retry_scopes import DEFAULT_GLOBAL_MAX_RETRIES, strictest
-from sessions_app.services.policy_names import policies_require
-from sessions_app.services.retry_config import (
+from sessions_app.selectors.counts import Waiting, retries_waiting
+from sessions_app.services.resources.policy_names import policies_require
+from sessions_app.services.resources.retry_config import (
     SETTINGS,
     retry_defaults_delete,
     retry_defaults_put,

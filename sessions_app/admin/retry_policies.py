@@ -24,15 +24,15 @@ from sessions_app.admin.policy_list import NAMED, LevelFilter, PolicyChangeList,
 from sessions_app.admin.revisions import difference
 from sessions_app.admin.simulation import simulate_page
 from sessions_app.admin.yaml_text import as_yaml
-from sessions_app.api.policy_render import revision_json
+from sessions_app.api.render.policy_render import revision_json
 from sessions_app.authorization import Action
-from sessions_app.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.policy_uses import policies_uses
 from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.policy_selectors import reading_of
-from sessions_app.selectors import domain_get, project_get
-from sessions_app.services.policies import Applied, Deleted, policy_apply, policy_delete
+from sessions_app.selectors.policies import reading_of
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
 
 SHOWN = 50
 """Revisions that the page of a policy lists."""

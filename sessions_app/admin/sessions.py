@@ -26,18 +26,18 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
-from sessions_app.api.render import attempt_json, decision_of, session_json
-from sessions_app.errors import DomainError, NotFound
+from sessions_app.api.render.session_render import attempt_json, decision_of, session_json
+from sessions_app.core.errors import DomainError, NotFound
+from sessions_app.core.states import Phase, Status
 from sessions_app.eventlog.event_json import event_json
-from sessions_app.grants import grants
 from sessions_app.models import Project, Session
-from sessions_app.selectors import chain_attempts, session_events, session_get
-from sessions_app.services.cancel import chains_cancel
-from sessions_app.services.logs import log_tail
-from sessions_app.services.manual_retry import Granted, sessions_retry, sessions_retry_paced
-from sessions_app.services.preempt import sessions_preempt
-from sessions_app.session_pages import ids_beginning
-from sessions_app.states import Phase, Status
+from sessions_app.selectors.resource_changes import grants
+from sessions_app.selectors.session_pages import ids_beginning
+from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
+from sessions_app.services.chains.manual_retry import Granted, sessions_retry, sessions_retry_paced
+from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.sessions.logs import log_tail
+from sessions_app.services.sessions.preempt import sessions_preempt
 
 MOST = 500
 """Sessions that one action takes."""

@@ -11,16 +11,16 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from retry.matching import NamedPolicy, compile_policy
-from retry.rules import MAX_POLICIES
+from retry.policies.documents import MAX_POLICIES
+from retry.policies.matching import NamedPolicy, compile_policy
 from retry.simulate import MAX_CHANGED, Draft
 from sessions_app.admin.base import KnownOnly
 from sessions_app.admin.policy_document import read_policy
 from sessions_app.admin.yaml_text import YamlField
-from sessions_app.errors import TooLarge
+from sessions_app.core.errors import TooLarge
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Queue, RetryPolicy
-from sessions_app.services.simulate import simulate_history
+from sessions_app.services.chains.simulate import simulate_history
 from sessions_app.templatetags.reprise import duration, words
 
 DAYS = (7, 30, 90)

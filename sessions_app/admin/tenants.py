@@ -14,7 +14,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, link, operator, past
 from sessions_app.admin.quotas import QuotaFields, QuotaForm
 from sessions_app.models import Domain, Membership, Project
-from sessions_app.services.tenants import (
+from sessions_app.services.resources.tenants import (
     domain_delete,
     membership_delete,
     membership_save,

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from sessions_app import unisolated
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
-from sessions_app.api.requests import one_line
+from sessions_app.api.requests.bodies import one_line
 from sessions_app.models import ApiToken
-from sessions_app.services.tokens import token_create, token_made, token_revoke
+from sessions_app.services.access import unisolated
+from sessions_app.services.access.tokens import token_create, token_made, token_revoke
 
 _SHOWN = "reprise_shown_once"
 

@@ -18,7 +18,7 @@ from sessions_app.admin.base import (
     session_link,
 )
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
-from sessions_app.services.webhooks import webhook_pause, webhook_ping, webhook_resume
+from sessions_app.webhooks.endpoints import webhook_pause, webhook_ping, webhook_resume
 
 _STATES = {"active": "success", "failing": "warning", "paused": "danger"}
 _DELIVERY_STATES = {"waiting": "warning", "delivered": "success", "failed": "danger"}

@@ -8,7 +8,7 @@ import yaml
 from django import forms
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from sessions_app.api.parsing import BODY
+from sessions_app.api.http.parsing import BODY
 
 LONGEST = 1_000_000
 """Characters, as many as a body of the API may have bytes."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sessions_app.event_log import LoggedEvent
+from sessions_app.eventlog.reading import LoggedEvent
 from sessions_app.models import SessionEvent
 from sessions_app.models.events import ARCHIVED
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
+from sessions_app.core.quotas import PENDING, Quota, Quotas
 from sessions_app.locks import Usage, usage_read
-from sessions_app.quotas import PENDING, Quota, Quotas
 
 
 def quotas_read(project_ids: Collection[int] | None, *, waiting: bool, live: bool) -> Quotas:

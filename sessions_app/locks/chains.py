@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db import connection
 
-from sessions_app.bulk import array
+from sessions_app.core.states import Status
+from sessions_app.db.bulk import array
 from sessions_app.locks.usage import NO_NEW_COUNTERS
-from sessions_app.states import Status
 
 
 class LockedSession(NamedTuple):

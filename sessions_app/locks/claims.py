@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from sessions_app.bulk import array
+from sessions_app.db.bulk import array
 from sessions_app.locks.chains import KEEP_PLANS
 
 _CLAIM_DUE = f"""

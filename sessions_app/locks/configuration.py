@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from sessions_app.bulk import array, columns
+from sessions_app.db.bulk import array, columns
 
 _NARROWED_TO = """
     SELECT FROM sessions_app_project

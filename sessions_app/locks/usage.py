@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from sessions_app.bulk import array
+from sessions_app.db.bulk import array
 
 # Finds nothing, but takes the lock of the table that whoever moves a counter takes: no counter is
 # made (`usage_stop`) until the transaction that has looked for some has ended.

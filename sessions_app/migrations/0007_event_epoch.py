@@ -1,4 +1,4 @@
-"""Events say in which life of the database they were written: see `reprise/restored.py`."""
+"""Events say in which life of the database they were written: see `reprise/upkeep/restored.py`."""
 
 import django.db.models.expressions
 from django.db import migrations, models

@@ -4,7 +4,7 @@ from django.db import migrations
 
 from sessions_app.migrations._audit_triggers import audited
 
-# Who asks, by the transaction's own setting (sessions_app/audit_context.py); of SQL that says
+# Who asks, by the transaction's own setting (sessions_app/audit/context.py); of SQL that says
 # nothing, the role that signed in. `current_user` is the owner here: a role that may change a
 # queue need not be one that may write the log.
 APPEND = """

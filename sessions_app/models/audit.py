@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from sessions_app.audit_context import ENGINE
+from sessions_app.audit.context import ENGINE
 from sessions_app.models.tenants import NAME_LENGTH
 
 DISPATCH = "retry.dispatch"
@@ -17,7 +17,7 @@ class _Entry(models.Model):
     actor = models.CharField(max_length=150)
     """A user, `executor:<name>`, `reprise`, `manage.py`, or `sql:<role>`."""
     door = models.CharField(max_length=16, blank=True, default="", db_default="")
-    """Through which they came, see `sessions_app/audit_context.py`; empty: not known."""
+    """Through which they came, see `sessions_app/audit/context.py`; empty: not known."""
     via = models.JSONField(default=dict, db_default={}, blank=True)
     """The token's prefix, the id of the request or the name of the task, if there is one."""
     action = models.CharField(max_length=64)

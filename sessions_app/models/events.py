@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
-from sessions_app.cursors import Cursor
+from sessions_app.core.cursors import Cursor
 from sessions_app.models.tenants import Project
 
 ARCHIVED = "session.archived"

@@ -62,7 +62,7 @@ class RetryPolicyRevision(models.Model):
     )
     revision = models.PositiveIntegerField()
     document = models.JSONField()
-    """The canonical JSON of a `retry.rules.PolicyDocument`."""
+    """The canonical JSON of a `retry.policies.documents.PolicyDocument`."""
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=150)
 
@@ -82,7 +82,7 @@ class FailureCategory(models.Model):
     position = models.IntegerField()
     """The order in which they are tried; ties by name."""
     matchers = models.JSONField()
-    """A list of `retry.categories.CategoryMatcher`, as canonical JSON."""
+    """A list of `retry.policies.categories.CategoryMatcher`, as canonical JSON."""
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 

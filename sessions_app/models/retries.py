@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from retry.decide import Mode
+from retry.engine.decide import Mode
 from sessions_app.models.queues import Queue
 from sessions_app.models.sessions import Session
 from sessions_app.models.tenants import NAME_LENGTH, Domain, Project

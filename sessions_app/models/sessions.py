@@ -9,11 +9,11 @@ from django.db.models import F, Q
 from django.db.models.functions import Left
 from django.utils import timezone
 
-from retry.causes import RetryCause
-from sessions_app.encryption import ID_LENGTH
+from retry.evidence.causes import RetryCause
+from sessions_app.core.encryption import ID_LENGTH
+from sessions_app.core.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
 from sessions_app.models.queues import Queue
 from sessions_app.models.tenants import Project
-from sessions_app.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
 
 STATUS_CHOICES = [(status.value, status.value) for status in Status]
 PHASE_CHOICES = [(phase.value, phase.value) for phase in Phase]

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from sessions_app.cursors import Cursor
+from sessions_app.core.cursors import Cursor
 from sessions_app.models.events import TransactionIdField
 from sessions_app.models.tenants import Project
 

@@ -1,0 +1,1 @@
+"""All writes, each in one transaction. No service knows of HTTP."""

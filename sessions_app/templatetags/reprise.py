@@ -15,8 +15,8 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from retry.reasons import reason_words
-from sessions_app.states import LIVE_STATUSES, Status
+from retry.explain.reasons import reason_words
+from sessions_app.core.states import LIVE_STATUSES, Status
 
 register = template.Library()
 

@@ -1,0 +1,1 @@
+"""Pages for people. Programs use api/, operators admin/."""

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from sessions_app.api.render import (
+from sessions_app.api.render.session_render import (
     attempt_json,
     decision_json,
     decision_of,
@@ -22,16 +22,16 @@ from sessions_app.api.render import (
     sessions_json,
 )
 from sessions_app.authorization import Action, Actor, permitted
-from sessions_app.errors import DomainError, NotFound
+from sessions_app.core.errors import DomainError, NotFound
+from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY, Status
 from sessions_app.eventlog.event_json import event_json
-from sessions_app.grants import grants
 from sessions_app.models import Session
-from sessions_app.selectors import chain_attempts, session_events, session_get
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.logs import log_tail
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.session_pages import Place, SessionsWanted, sessions_page
-from sessions_app.states import FINAL_STATUSES, WAITING_RETRY, Status
+from sessions_app.selectors.resource_changes import grants
+from sessions_app.selectors.session_pages import Place, SessionsWanted, sessions_page
+from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.logs import log_tail
 
 PAGE = 50
 PROJECTS = 200

@@ -14,7 +14,7 @@ _FORKS = """
 import django, json, os, sys
 django.setup()
 import scheduler.tasks, sessions_app.tasks
-from sessions_app import failpoints
+from sessions_app.db import failpoints
 for line in sys.stdin:
     asked = json.loads(line)
     child = os.fork()

@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from reprise_client.errors import ApiError
 
-from reprise.restored import JUMP
 from reprise.standalone.backup_file import MANIFEST
 from reprise.standalone.postgres_socket import socket_dir
+from reprise.upkeep.restored import JUMP
 from tests.acceptance.running import (
     Program,
     Standalone,

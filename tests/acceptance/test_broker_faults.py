@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from kombu import Connection
 
-from reprise import broker
-from reprise.watchdog import EXIT_CODE
+from reprise.worker import broker
+from reprise.worker.watchdog import EXIT_CODE
 from sessions_app.locks import AdvisoryLock
 from tests.acceptance.broker import PrivateNode, wipe
 from tests.acceptance.cluster import Cluster
@@ -48,12 +48,12 @@ from uuid import uuid4
 import django
 django.setup()
 from django.db import connection
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from sessions_app.models import Project
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.submit import Placed, sessions_submit
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.submit import Placed, sessions_submit
 from tests import factories
-from sessions_app.api.requests import SessionCreate
+from sessions_app.api.requests.bodies import SessionCreate
 
 count, delay, spread = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 project = factories.project(uuid4().hex)
@@ -92,8 +92,8 @@ import json, sys, time
 from uuid import uuid4
 import django
 django.setup()
-from retry.evidence import Termination
-from sessions_app.services.settle import End, sessions_settle
+from retry.evidence.termination import Termination
+from sessions_app.services.chains.settle import End, sessions_settle
 from tests import factories
 
 project = factories.project(uuid4().hex)

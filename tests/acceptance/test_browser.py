@@ -21,9 +21,9 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
+from sessions_app.core.states import Status
 from sessions_app.models import LogChunk, Project, Session
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.states import Status
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.conftest import unavailable
 

@@ -22,12 +22,12 @@ import pytest
 import yaml
 from reprise_client import Client
 
-from reprise.broker import KINDS
 from reprise.celery import app
 from reprise.environment import Environment
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.postgres_binaries import directories
 from reprise.standalone.postgres_password import password_file
+from reprise.worker.broker import KINDS
 from tests.acceptance import slow_calls
 from tests.acceptance.broker import private_broker
 from tests.acceptance.compose import FILE, Stack, instructions, interpolated, seconds, variables

@@ -18,7 +18,7 @@ import pytest
 from reprise_client import ApiError, Attempt, RepriseError
 
 from executor import failpoints as agents
-from sessions_app import failpoints as servers
+from sessions_app.db import failpoints as servers
 from tests.acceptance.beside import Beside
 from tests.acceptance.running import (
     Standalone,
@@ -197,8 +197,8 @@ def _settled_beside(lives: Lives, name: str) -> None:
     reached(lives.server.client, session, "RUNNING")
     settle = f"""
         from uuid import UUID
-        from retry.evidence import Termination
-        from sessions_app.services.settle import End, sessions_settle
+        from retry.evidence.termination import Termination
+        from sessions_app.services.chains.settle import End, sessions_settle
         sessions_settle({{UUID("{session}"): End(Termination(exit_code=1))}})
     """
     lives.run_beside(settle, failpoint=name)
@@ -299,14 +299,14 @@ def _archived_beside(lives: Lives, name: str) -> None:
     archive = """
         from django.db import connection
         from sessions_app.locks import database_now
-        from sessions_app.services.retention import chains_archive, chains_ended
+        from sessions_app.services.sessions.retention import chains_archive, chains_ended
         from scheduler.services.executors import leases_sweep_orphans
         leases_sweep_orphans()
         chains_archive(chains_ended(database_now()), database_now())
     """
     forget = """
         from sessions_app.locks import database_now
-        from sessions_app.services.retention import chains_forget
+        from sessions_app.services.sessions.retention import chains_forget
         chains_forget(database_now(), 2**62)
     """
     if name.startswith("archive"):
@@ -328,7 +328,7 @@ def _sent_beside(lives: Lives, name: str) -> None:
     ended(client, session)
     make = """
         from sessions_app.models import Project, WebhookEndpoint
-        from sessions_app.services.webhooks import webhook_create
+        from sessions_app.webhooks.endpoints import webhook_create
         WebhookEndpoint.objects.all().delete()
         hook = webhook_create(project=Project.objects.get(), url="{url}", event_types=[],
             description="", by="root")
@@ -337,8 +337,8 @@ def _sent_beside(lives: Lives, name: str) -> None:
     send = """
         from sessions_app.models import WebhookDelivery, WebhookSender
         from sessions_app.locks import database_now
-        from sessions_app.services.webhook_reader import log_read, log_read_behind
-        from sessions_app.webhook_run import webhooks_run
+        from sessions_app.webhooks.reader import log_read, log_read_behind
+        from sessions_app.webhooks.delivery_run import webhooks_run
         WebhookSender.objects.all().delete()
         WebhookDelivery.objects.filter(due_at__isnull=False).update(due_at=database_now())
         log_read()

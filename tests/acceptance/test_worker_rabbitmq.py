@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reprise.broker import EXPIRED, KINDS, PARKED
+from reprise.worker.broker import EXPIRED, KINDS, PARKED
 from tests.acceptance.broker import private_broker, wipe
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.running import check_database, ended, retry_waits, submit, until

@@ -19,7 +19,7 @@ from reprise_client import Client, RepriseError
 from executor.agent import EXIT_TAKEN_OVER
 from executor.clock import boottime
 from reprise.standalone.postgres import EmbeddedPostgres
-from reprise.watchdog import EXIT_CODE as HUNG
+from reprise.worker.watchdog import EXIT_CODE as HUNG
 from tests.acceptance.broker import PrivateNode
 from tests.acceptance.running import ROOT, clean_environ, processes_of, until
 from tests.clock import SkewedClock

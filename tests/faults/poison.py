@@ -8,7 +8,7 @@ from uuid import uuid4
 from celery import Celery, shared_task
 from kombu import Connection, Queue
 
-from reprise.broker import EXCHANGE, EXPIRED, PARKED, QUEUES
+from reprise.worker.broker import EXCHANGE, EXPIRED, PARKED, QUEUES
 
 NAME = "tests.faults.poison.swallow"
 QUEUE = "maintenance"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from kombu import Connection
 
-from reprise import broker
+from reprise.worker import broker
 from tests.acceptance.broker import private_broker
 from tests.faults import poison
 from tests.faults.injections import NOT_NOW

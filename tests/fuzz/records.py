@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from retry.categories import FailureCategory
+from retry.policies.categories import FailureCategory
+from sessions_app.core.states import Status
 from sessions_app.models import (
     ApiToken,
     Membership,
@@ -15,9 +16,8 @@ from sessions_app.models import (
     WebhookEndpoint,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.categories import category_create
-from sessions_app.services.webhooks import webhook_create, webhook_ping
-from sessions_app.states import Status
+from sessions_app.services.resources.categories import category_create
+from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Agent
 

@@ -13,16 +13,16 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 
 import reprise.urls  # noqa: F401  # finds what the admin shows
 from reprise.models import Heartbeat, ParkedTask
-from retry.categories import FailureCategory as CategoryDocument
-from retry.decide import Mode
-from retry.policy import Bounds, InlinePolicy
+from retry.engine.decide import Mode
+from retry.policies.categories import FailureCategory as CategoryDocument
+from retry.policies.inline import Bounds, InlinePolicy
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import LogChunk, Project, Queue, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.categories import category_create
-from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import retry_defaults_put, retry_settings_put
-from sessions_app.services.webhooks import webhook_create, webhook_ping
+from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.queues import queue_save
+from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
+from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Agent
 

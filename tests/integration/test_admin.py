@@ -14,7 +14,7 @@ from django.utils import timezone
 from scheduler.models import Executor
 from sessions_app.models import Membership
 from sessions_app.models.tenants import Role
-from sessions_app.services.manual_retry import sessions_retry
+from sessions_app.services.chains.manual_retry import sessions_retry
 from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import World, operator, queries, records, text_of, url

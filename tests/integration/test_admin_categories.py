@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from sessions_app.admin.failure_categories import EXAMPLE
+from sessions_app.in_force.named_policies import failure_categories
 from sessions_app.models import FailureCategory
-from sessions_app.retry_rules import failure_categories
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, operator, text_of, url
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from retry.rules import PolicyDocument
-from retry.shadows import shadowed
+from retry.policies.documents import PolicyDocument
+from retry.policies.unreachable_rules import shadowed
 from sessions_app.admin.policy_document import EXAMPLE, read_policy
 from sessions_app.admin.revisions import difference
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
-from sessions_app.services.policies import policy_apply
-from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import retry_settings_put
+from sessions_app.services.resources.policies import policy_apply
+from sessions_app.services.resources.queues import queue_save
+from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, messages_of, operator, queries, text_of, url

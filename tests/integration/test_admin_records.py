@@ -18,7 +18,7 @@ from scheduler.admin import ExecutorAdmin
 from scheduler.models import Executor, Lease, QueueUsage
 from sessions_app.models import ApiToken, AuditLog, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role
-from sessions_app.services.tokens import token_find
+from sessions_app.services.access.tokens import token_find
 from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import World, errors_of, messages_of, operator, records, text_of, url

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from retry.policy import InlinePolicy
+from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults, RetrySettings
-from sessions_app.services.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

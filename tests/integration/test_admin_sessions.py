@@ -9,9 +9,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.admin import base, filters, sessions
+from sessions_app.core.states import RetryState, Status
 from sessions_app.models import LogChunk, Project, Session
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.states import RetryState, Status
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url

@@ -8,8 +8,8 @@ from django.test import Client
 from sessions_app.admin import simulation
 from sessions_app.admin.policy_document import EXAMPLE
 from sessions_app.models import AuditLog, Project, RetryDecision, RetryPolicy, Session
-from sessions_app.services import simulate
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains import simulate
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.integration.admin import errors_of, operator, queries, text_of, url
 

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
 
+from reprise.beat.periodic import SWEEPS, RunLog
 from reprise.celery import app
 from reprise.models import ParkedTask
-from reprise.periodic import SWEEPS, RunLog
 from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url
 

@@ -9,11 +9,11 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from reprise.models import EventCursor
-from reprise.restored import JUMP
-from sessions_app.cursors import START
-from sessions_app.event_log import job_set_events
+from reprise.upkeep.restored import JUMP
+from sessions_app.core.cursors import START
+from sessions_app.eventlog.reading import job_set_events
 from sessions_app.models import SessionEvent
-from sessions_app.services.tenants import project_ensure
+from sessions_app.services.resources.tenants import project_ensure
 from tests.audit import audited_acts
 
 # The command commits, whatever is around it.

@@ -13,9 +13,8 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from reprise.retention import prune
-from sessions_app.audit_context import SQL, TASK, _writes_configuration, audited, through
-from sessions_app.audit_selectors import Wanted, audit_entries
+from reprise.upkeep.retention import prune
+from sessions_app.audit.context import SQL, TASK, _writes_configuration, audited, through
 from sessions_app.models import (
     AuditEntry,
     AuditLog,
@@ -27,7 +26,8 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.selectors.audit import Wanted, audit_entries
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
@@ -489,7 +489,7 @@ def test_what_the_engine_dispatches_is_kept_for_a_time(
     prune()
     assert AutomaticDispatch.objects.count() == 2, "not old enough"
     settings.REPRISE = {**settings.REPRISE, "automatic_audit_retention": 1e-6}
-    with patch("reprise.retention.DISPATCHES", 1):  # slice after slice
+    with patch("reprise.upkeep.retention.DISPATCHES", 1):  # slice after slice
         prune()
     assert AutomaticDispatch.objects.count() == 0
     assert set(AuditEntry.objects.values_list("id", flat=True)) == kept != set()

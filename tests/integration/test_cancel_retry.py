@@ -4,17 +4,17 @@ from uuid import UUID
 
 import pytest
 
-from retry.decide import Mode
-from retry.policy import Bounds, InlinePolicy
-from sessions_app.api.render import decision_json, decision_line, session_json
+from retry.engine.decide import Mode
+from retry.policies.inline import Bounds, InlinePolicy
+from sessions_app.api.render.session_render import decision_json, decision_line, session_json
 from sessions_app.authorization import Actor
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, RetryDecision, Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import held_resume, retries_dispatch
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.retry_config import retry_defaults_put, retry_settings_put
+from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import agent, failed, running
 from tests.audit import audited_acts
 from tests.factories import policy, project, reread, settle, submit, tip

@@ -7,15 +7,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.decide import Mode
-from sessions_app.errors import Conflict, NotFound
+from retry.engine.decide import Mode
+from sessions_app.core.errors import Conflict, NotFound
+from sessions_app.core.states import RetryState, Status
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Session
-from sessions_app.services.cancel import chains_cancel
-from sessions_app.services.children import MANUAL
-from sessions_app.services.manual_retry import sessions_retry
-from sessions_app.services.retry_config import retry_settings_put
-from sessions_app.states import RetryState, Status
+from sessions_app.services.chains.children import MANUAL
+from sessions_app.services.chains.manual_retry import sessions_retry
+from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.sessions.cancel import chains_cancel
 from tests import factories
 from tests.audit import audited_acts
 from tests.invariants import check_all

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from kombu import Connection
 
-from reprise import broker
 from reprise.celery import app
+from reprise.worker import broker
 from tests.acceptance.broker import private_broker
 
 SEND = """

@@ -9,10 +9,11 @@ from uuid import uuid4
 import pytest
 from kombu import Connection
 
-from reprise import broker, tasks
+from reprise import tasks
 from reprise.celery import app
 from reprise.models import ParkedState, ParkedTask
-from reprise.parking import NoQueue, parked_collect, parked_discard, parked_send
+from reprise.worker import broker
+from reprise.worker.parking import NoQueue, parked_collect, parked_discard, parked_send
 from tests.acceptance.broker import private_broker
 from tests.audit import audited_acts
 from tests.faults.proxy import Proxy

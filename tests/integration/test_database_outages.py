@@ -20,8 +20,8 @@ from django.db import OperationalError, connection
 from django.test import Client
 from psycopg_pool import PoolTimeout
 
-from reprise.call_limits import limited
-from reprise.direct import parameters
+from reprise.http.call_limits import limited
+from reprise.postgresql.direct import parameters
 from reprise.postgresql.pool import LONGEST_PAUSE, Attempt, PromptPool
 from reprise.standalone.web import Web, listen
 from scheduler.models import Executor

@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.models import Executor, Lease
 from scheduler.services import drain
 from scheduler.services.drain import Drained, drains_go_on, executor_drain
-from sessions_app.errors import NotFound
+from sessions_app.core.errors import NotFound
 from sessions_app.models import Project, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Agent, agent
 from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, user

@@ -13,13 +13,14 @@ from django.db import connection, transaction
 
 from reprise.standalone.credentials import encryption_keys
 from reprise.standalone.errors import StandaloneError
-from sessions_app.encryption import EncryptionKeys
+from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.locks import database_now
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
-from sessions_app.services import encrypt_secrets, webhooks
-from sessions_app.services.stored_secrets import secret_read
+from sessions_app.services.secrets import encrypt as encrypt_secrets
+from sessions_app.services.secrets.stored import secret_read
 from sessions_app.tasks import deliver_webhooks
-from sessions_app.webhook_guard import Guard
+from sessions_app.webhooks import endpoints
+from sessions_app.webhooks.url_guard import Guard
 from tests import factories
 from tests.audit import audited_acts
 from tests.dumped import everything_stored
@@ -44,7 +45,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def webhook(at: Project, url: str = "http://127.0.0.1:9/hook") -> WebhookEndpoint:
-    return webhooks.webhook_create(
+    return endpoints.webhook_create(
         project=at, url=url, event_types=["session.submitted"], description="", by="root"
     )
 
@@ -57,7 +58,7 @@ def encrypt() -> list[str]:
 
 def test_a_secret_is_nowhere_in_the_database(at: Project, receiver: Receiver) -> None:
     hook = webhook(at, receiver.url)
-    webhooks.webhook_new_secret(hook, overlap=timedelta(hours=1), by="root")
+    endpoints.webhook_new_secret(hook, overlap=timedelta(hours=1), by="root")
     factories.submit(at)
     deliver_webhooks()
     assert receiver.got[0].verified(hook.new_secret)

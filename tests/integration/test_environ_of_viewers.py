@@ -11,7 +11,7 @@ from podspec.specification import without_values
 from sessions_app.locks import database_now
 from sessions_app.models import Membership, Project, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.retention import chains_archive, chains_ended
+from sessions_app.services.sessions.retention import chains_archive, chains_ended
 from tests import factories
 from tests.agent import Api, agent, failed
 from tests.graphs import Graph, nodes

@@ -13,9 +13,9 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from reprise import event_streams, tail
+from reprise.front import event_streams, tail
 from sessions_app.models import Project, SessionEvent
-from sessions_app.services.tokens import token_revoke
+from sessions_app.services.access.tokens import token_revoke
 from tests.factories import policy, project, settle, start, submit, token, user
 from tests.factories import tip as newest
 from tests.streaming import PATIENCE, EventReader, Told, served, write_event

@@ -9,7 +9,7 @@ from django.utils import timezone
 from scheduler.models import Executor, Lease
 from scheduler.services.expire import ExpireResult, leases_expire
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from django.db import connection
 
-from reprise.known_server import see_server
-from reprise.restored import JUMP
+from reprise.postgresql.known_server import see_server
 from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
+from reprise.upkeep.restored import JUMP
 from sessions_app.models import Project
 from tests.agent import Agent
 from tests.audit import audited_acts

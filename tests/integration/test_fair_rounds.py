@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.allocation import waiting_lines
+from scheduler.allocation.queue_usage import queue_usage_refresh
 from scheduler.models import Lease, Pool, QueueUsage
-from scheduler.services import lines
 from scheduler.services.leases import lease_round
-from scheduler.services.standing import queue_usage_refresh
 from sessions_app.models import Project, Queue, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Agent, agent
 from tests.factories import executor, policy, project, queue, submit, user
 from tests.invariants import check_all
@@ -204,7 +204,7 @@ def test_a_queue_of_very_different_sessions_has_them_all_leased_in_time(
     at: Project, played: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round looks at some of their kinds only, others each time."""
-    monkeypatch.setattr(lines, "LINES_OF_A_QUEUE", (1, 4))
+    monkeypatch.setattr(waiting_lines, "LINES_OF_A_QUEUE", (1, 4))
     played.nodes = [{"name": "n", "allocatable": {"memory": "1Ti"}}]
     owner = user(superuser=True)
     left = {

@@ -10,18 +10,18 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from retry.decide import Mode
+from retry.engine.decide import Mode
 from scheduler.models import Executor, Lease
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import leases_expire
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import held_resume, retries_dispatch
-from sessions_app.services.manual_retry import session_retry, sessions_retry_paced
-from sessions_app.services.preempt import session_preempt
-from sessions_app.services.retry_config import retry_settings_put
+from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry, sessions_retry_paced
+from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.preempt import session_preempt
 from tests.agent import Agent, agent
 from tests.factories import policy, project, submit, user
 from tests.integration.test_storm_limits import due_again

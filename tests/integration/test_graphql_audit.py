@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.audit_context import GRAPHQL
+from sessions_app.audit.context import GRAPHQL
 from sessions_app.models import Project
 from sessions_app.models.tenants import Role
 from tests import factories

@@ -18,14 +18,14 @@ from graphql import (
     is_required_argument,
 )
 
-from retry.categories import FailureCategory
+from retry.policies.categories import FailureCategory
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor, Lease
 from sessions_app.models import Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.categories import category_create
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.webhooks import webhook_create, webhook_ping
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.resources.categories import category_create
+from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.graphs import Graph, nodes
 
@@ -135,7 +135,7 @@ def statements(graph: Graph, query: str, rows: int) -> tuple[list[str], Any]:
 
 
 def test_no_field_costs_a_statement_for_each_row(world: Graph) -> None:
-    from reprise.graphql_schema import schema
+    from reprise.graphql.schema import schema
 
     root: Any = schema.graphql_schema.query_type
     dear, seen = {}, set()

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from sessions_app.api.graphql import limits
-from sessions_app.api.paging import MAX_PAGE
+from sessions_app.api.http.paging import MAX_PAGE
 from sessions_app.models import Project
 from tests import factories
 from tests.graphs import Graph

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from retry.categories import FailureCategory
+from retry.policies.categories import FailureCategory
 from scheduler.models import Executor
 from sessions_app.models import (
     AuditEntry,
@@ -24,9 +24,9 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.categories import category_create
-from sessions_app.services.tokens import PREFIX_LENGTH
-from sessions_app.services.webhooks import webhook_create, webhook_pause
+from sessions_app.services.access.tokens import PREFIX_LENGTH
+from sessions_app.services.resources.categories import category_create
+from sessions_app.webhooks.endpoints import webhook_create, webhook_pause
 from tests import factories
 from tests.graphs import Graph
 from tests.mutation_table import NO_MUTATION, PAIRS, Pair, route_of
@@ -228,7 +228,7 @@ def _writing() -> set[str]:
 
 
 def test_each_mutation_has_a_call_of_rest() -> None:
-    from reprise.graphql_schema import root_fields
+    from reprise.graphql.schema import root_fields
 
     assert sorted(pair.mutation for pair in PAIRS) == root_fields()["Mutation"]
 

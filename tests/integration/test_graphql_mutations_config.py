@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import Project, RetryPolicy, Session, WebhookEndpoint
 from sessions_app.models.tenants import Role
-from sessions_app.services.stored_secrets import secret_read
+from sessions_app.services.secrets.stored import secret_read
 from tests import factories
 from tests.graphs import Graph
 from tests.mutation_table import HERE, MATCHERS, POLICY

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from reprise.graphql_schema import root_fields
+from reprise.graphql.schema import root_fields
 from sessions_app.models import Project
 from sessions_app.models.tenants import Role
 from tests import factories

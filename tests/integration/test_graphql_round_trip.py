@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from retry.policy import InlinePolicy
+from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults
 from tests import factories
 from tests.graphs import Graph

@@ -3,7 +3,7 @@
 import pytest
 
 from sessions_app.models import Project, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
 

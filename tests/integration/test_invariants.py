@@ -15,8 +15,8 @@ from sessions_app.models import (
     SessionEvent,
     SessionSpec,
 )
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import invariants
 from tests.agent import agent, failed, running
 from tests.factories import executor, policy, project, quotas, submit

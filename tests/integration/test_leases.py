@@ -11,8 +11,8 @@ from podspec.quantity import LARGEST
 from scheduler.models import Executor, Lease
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.models import Project, Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, Api, agent, failed, running
 from tests.factories import executor, policy, project, queue, reread, submit, token, user
 from tests.invariants import check_all

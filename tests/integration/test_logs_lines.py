@@ -19,7 +19,7 @@ from executor.run_lines import RunLines
 from loglines.context import binding, bound, clear
 from loglines.lines import FIELDS, configuration, formatter, wanted_format
 from reprise.environment import Environment
-from reprise.task_log import DUE, ORIGIN
+from reprise.worker.task_log import DUE, ORIGIN
 from sessions_app.models import Project, Queue, SessionEvent
 from sessions_app.wakeups import SWEEP, Publisher
 from tests import factories

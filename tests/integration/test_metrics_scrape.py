@@ -14,15 +14,15 @@ import pytest
 from django.urls import get_resolver
 from prometheus_client.parser import text_string_to_metric_families
 
+from reprise.beat.periodic import run_log
 from reprise.models import Heartbeat
-from reprise.periodic import run_log
 from reprise.standalone.workers import Worker
 from sessions_app.instruments import TASK_RUNS, registry
 from sessions_app.models import Project
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.webhooks import webhook_create
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.tasks import sweep_webhooks
-from sessions_app.webhook_guard import Guard
+from sessions_app.webhooks.endpoints import webhook_create
+from sessions_app.webhooks.url_guard import Guard
 from tests import factories, observability
 from tests.agent import agent
 from tests.observability import DASHBOARD, ROOT, RULES, Exposed, expressions, faults
@@ -243,7 +243,7 @@ import os, signal, sys, urllib.error, urllib.request
 from reprise import shared_metrics
 shared_metrics.share()
 from sessions_app.instruments import HELD, REQUESTS, TASK_SECONDS_TAKEN
-from reprise.metrics_port import serve
+from reprise.worker.metrics_port import serve
 
 def count(times):
     REQUESTS.labels("rest", "r", "GET", "200").inc(times)
@@ -316,7 +316,7 @@ def test_a_family_counts_together_and_its_dead_stay_counted(tmp_path: Path, name
 def test_a_task_that_fails_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     from celery import shared_task
 
-    import reprise.task_log  # noqa: F401  # a worker imports it
+    import reprise.worker.task_log  # noqa: F401  # a worker imports it
 
     @shared_task(name="tests.fails")
     def fails() -> None:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from reprise.direct import parameters
+from reprise.postgresql.direct import parameters
 from sessions_app.locks import AdvisoryLock
 from tests.integration.test_operations import until
 

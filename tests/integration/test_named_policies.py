@@ -8,15 +8,15 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from retry.categories import FailureCategory
-from retry.evidence import Termination
-from retry.rules import PolicyDocument
+from retry.evidence.termination import Termination
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import PolicyDocument
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import FailureCategory as CategoryRow
 from sessions_app.models import Project, RetryDecision, Session
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.policies import policy_apply
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.resources.policies import policy_apply
 from tests.factories import policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all
 

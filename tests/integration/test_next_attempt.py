@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from sessions_app.models import (
     Project,
     RetryDecision,
@@ -14,10 +14,10 @@ from sessions_app.models import (
     SessionEvent,
     SessionSpec,
 )
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api, agent
 from tests.audit import audited_acts

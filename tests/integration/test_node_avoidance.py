@@ -11,13 +11,13 @@ from django.utils import timezone
 from reprise_client.wire import LeaseKey
 
 from executor.drivers.protocol import Observation, Order
-from executor.drivers.simulated import SimulatedDriver
-from executor.drivers.simulation import Script
+from executor.drivers.simulated.driver import SimulatedDriver
+from executor.drivers.simulated.script import Script
 from executor.runs import NOWHERE, RunFiles
 from scheduler.models import Executor
+from sessions_app.core.states import Status
 from sessions_app.models import Project, Session
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.states import Status
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Agent, agent
 from tests.factories import executor, named_policy, project, submit, tip, user
 from tests.invariants import check_all

@@ -21,14 +21,15 @@ from django.test.utils import CaptureQueriesContext
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 
-from reprise import disk, health, heartbeats
-from reprise.beat import BeatLock, LockedScheduler
+from reprise.beat.periodic import SWEEPS, RunLog
+from reprise.beat.scheduler import BeatLock, LockedScheduler
 from reprise.celery import app
-from reprise.direct import connect
-from reprise.metrics import events_count
 from reprise.models import EventCount, EventCursor, Heartbeat, PeriodicRun
-from reprise.periodic import SWEEPS, RunLog
-from reprise.restored import JUMP
+from reprise.monitoring import disk, health
+from reprise.monitoring.metrics import events_count
+from reprise.postgresql.direct import connect
+from reprise.upkeep.restored import JUMP
+from reprise.worker import heartbeats
 from sessions_app.models import SessionEvent
 from tests.factories import policy, project, settle, start, submit, token, user
 
@@ -196,7 +197,9 @@ def test_a_full_disk_is_told_and_nobody_else_is_blamed(
     assert client.get("/readyz?exclude=broker,worker,beat,disk").status_code == 200
     assert metric(client, "reprise_up", admin_token, part="disk") == 0
     assert metric(client, "reprise_up", admin_token, part="database") == 1
-    assert [r.levelname for r in caplog.records if r.name == "reprise.health"] == ["WARNING"]
+    assert [r.levelname for r in caplog.records if r.name == "reprise.monitoring.health"] == [
+        "WARNING"
+    ]
     assert [r.message for r in caplog.records if r.levelname == "ERROR"] == [
         "the database cannot write: could not extend file: No space left on device"
     ]
@@ -421,7 +424,7 @@ def test_what_is_counted_is_events_and_not_the_ids_between_them(
     client: Client, admin_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restored database goes on a billion ids later."""
-    monkeypatch.setattr("reprise.metrics.SLICE", 2)
+    monkeypatch.setattr("reprise.monitoring.metrics.SLICE", 2)
     at = project()
     for identity in (1, 2, 3, JUMP, 2 * JUMP, 2**62):
         event_insert(at, identity)
@@ -580,7 +583,7 @@ def test_a_beat_that_loses_its_connection_stops_ticking(
 def test_a_change_by_an_operator_is_seen(
     two_beats: tuple[Unsent, Unsent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reprise.beat.MAX_INTERVAL", 0.0)
+    monkeypatch.setattr("reprise.beat.scheduler.MAX_INTERVAL", 0.0)
     beat, _ = two_beats
     steps(beat)
     row = PeriodicTask.objects.get(name="expire leases")

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from scheduler.models import Executor
 from sessions_app.models import ApiToken, Project
-from sessions_app.services.tokens import token_find
+from sessions_app.services.access.tokens import token_find
 from tests.audit import audited_acts
 
 pytestmark = pytest.mark.django_db

@@ -9,11 +9,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler import overview as overviews
+from scheduler.allocation.queue_usage import queue_usage_refresh
 from scheduler.models import Executor
-from scheduler.services.standing import queue_usage_refresh
-from sessions_app import figures, pace
 from sessions_app.models import Project, Queue, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.selectors import counts, throughput
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Api, admin, agent
 from tests.factories import executor, policy, project, queue, settle, start, submit, token, user
 
@@ -148,7 +148,7 @@ def test_wrong_parameters_are_named(at: Project) -> None:
 
 
 def test_what_is_too_much_is_counted_so_far(at: Project, monkeypatch: Any) -> None:
-    monkeypatch.setattr(figures, "COUNTED_OF_A_QUEUE", (2, 2))
+    monkeypatch.setattr(counts, "COUNTED_OF_A_QUEUE", (2, 2))
     monkeypatch.setattr(overviews, "LISTED", 1)
     owner = user(superuser=True)
     queue(at, "night")
@@ -162,7 +162,7 @@ def test_what_is_too_much_is_counted_so_far(at: Project, monkeypatch: Any) -> No
 
 def test_a_crowded_log_is_read_for_a_shorter_while(at: Project, monkeypatch: Any) -> None:
     failed(at, 5)
-    monkeypatch.setattr(pace, "READ", 6)
+    monkeypatch.setattr(throughput, "READ", 6)
     seen = admin().read(PATH)["pace"]
     assert 0 < seen["cause_window"] < 60
     assert 1 <= sum(seen["causes"].values()) < 5

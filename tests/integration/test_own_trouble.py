@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.models import Executor, Lease
+from sessions_app.core.states import Status
 from sessions_app.models import Session, SessionEvent
-from sessions_app.states import Status
 from tests import agent, factories
 
 pytestmark = pytest.mark.django_db

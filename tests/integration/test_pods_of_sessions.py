@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from podspec.specification import refused_paths
-from retry.explain import explain
+from retry.explain.sentences import explain
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api, agent
 from tests.unit.retry.recorded import condition, recorded

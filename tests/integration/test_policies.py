@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from retry.rules import PolicyDocument
-from sessions_app.errors import Conflict, InvalidInput, NotFound
+from retry.policies.documents import PolicyDocument
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.named_policies import named_policies
 from sessions_app.models import (
     AuditLog,
     Project,
@@ -16,12 +17,11 @@ from sessions_app.models import (
     RetrySettings,
     Session,
 )
-from sessions_app.retry_rules import named_policies
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.policies import Applied, Deleted, policy_apply, policy_delete
-from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import retry_settings_put
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
+from sessions_app.services.resources.queues import queue_save
+from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.audit import audited_acts
 

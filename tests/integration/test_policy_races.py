@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from sessions_app.errors import Conflict, DomainError, InvalidInput
+from sessions_app.core.errors import Conflict, DomainError, InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.named_policies import named_policies
 from sessions_app.models import (
     Project,
     Queue,
@@ -17,10 +18,9 @@ from sessions_app.models import (
     RetrySettings,
     Session,
 )
-from sessions_app.retry_rules import named_policies
-from sessions_app.services.policies import Deleted, policy_delete
-from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import retry_settings_put
+from sessions_app.services.resources.policies import Deleted, policy_delete
+from sessions_app.services.resources.queues import queue_save
+from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
 from tests.racing import race
 

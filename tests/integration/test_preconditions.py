@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sessions_app.errors import Outdated
+from sessions_app.core.errors import Outdated
+from sessions_app.core.versions import Expected
 from sessions_app.models import Project, Queue
-from sessions_app.services.queues import queue_save, queue_version
-from sessions_app.versions import Expected
+from sessions_app.services.resources.queues import queue_save, queue_version
 from tests import factories
 from tests.agent import Api, admin
 from tests.audit import audited_acts

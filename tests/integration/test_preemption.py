@@ -12,12 +12,12 @@ from django.utils import timezone
 from scheduler.models import Executor, Lease
 from scheduler.services.expire import leases_expire
 from sessions_app import wakeups
-from sessions_app.errors import DomainError, NotFound
+from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.models.tenants import Role
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.preempt import session_preempt, sessions_preempt
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.preempt import session_preempt, sessions_preempt
 from tests.agent import Agent, Api, admin, agent, running
 from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, tip, token, user

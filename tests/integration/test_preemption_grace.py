@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from sessions_app import wakeups
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
 from tests.agent import Agent, agent, running
 from tests.factories import policy, submit, tip
 from tests.invariants import check_all

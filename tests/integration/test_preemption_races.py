@@ -7,10 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 
 from scheduler.services.drain import executor_drain
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.models import Project, Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.preempt import session_preempt
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.preempt import session_preempt
 from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all

@@ -6,12 +6,12 @@ import pytest
 
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Project, Session, SessionEvent
-from sessions_app.services import webhooks
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.manual_retry import session_retry
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import deliver_webhooks
-from sessions_app.webhook_guard import Guard
+from sessions_app.webhooks import endpoints
+from sessions_app.webhooks.url_guard import Guard
 from tests.agent import Api
 from tests.factories import policy, project, reread, settle, start, submit, tip, token, user
 from tests.invariants import check_all
@@ -65,7 +65,7 @@ def test_the_log_has_all_and_nobody_is_told_of_it(
 ) -> None:
     settings.WEBHOOK_GUARD = Guard.of(["127.0.0.0/8"], [], http=True)
     with receiving() as receiver:
-        webhooks.webhook_create(
+        endpoints.webhook_create(
             project=work, url=receiver.url, event_types=(), description="", by="root"
         )
         quiet, loud = chains(work)

@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from django_celery_beat.models import PeriodicTask
 
-from reprise.beat import LockedScheduler
+from reprise.beat.scheduler import LockedScheduler
 from reprise.celery import app
-from reprise.metrics_port import serve
+from reprise.worker.metrics_port import serve
 
 RESET = struct.pack("ii", 1, 0)
 """A close that is a reset at once."""
@@ -26,7 +26,7 @@ def beat() -> Iterator[LockedScheduler]:
 
 
 def test_a_scraper_that_hangs_up_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "reprise.metrics_port")
+    caplog.set_level(logging.INFO, "reprise.worker.metrics_port")
     server = serve(0, "")
     try:
         with socket.create_connection(("127.0.0.1", server.server_address[1])) as scraper:

@@ -10,13 +10,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from sessions_app.api.requests import SessionCreate
-from sessions_app.errors import Conflict, QuotaExceeded
+from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.core.errors import Conflict, QuotaExceeded
 from sessions_app.models import Project, ProjectUsage, Session
-from sessions_app.services.cancel import chains_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.quotas import usage_rebuild
-from sessions_app.services.submit import Placed, sessions_submit
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.resources.quotas import usage_rebuild
+from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.sessions.submit import Placed, sessions_submit
 from tests.agent import Agent, agent
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import check_all

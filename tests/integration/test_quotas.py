@@ -8,17 +8,17 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from scheduler.services.expire import leases_expire
-from sessions_app.api.requests import SessionCreate
-from sessions_app.errors import QuotaExceeded
+from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.core.errors import QuotaExceeded
 from sessions_app.models import Project, ProjectUsage, RetryDecision, Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.quotas import usage_rebuild
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.submit import Placed, sessions_submit
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.resources.quotas import usage_rebuild
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.submit import Placed, sessions_submit
 from tests import factories
 from tests.agent import Agent, Api, agent, failed, running
 from tests.audit import audited_acts

@@ -9,10 +9,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from scheduler.models import Lease
 from scheduler.services.expire import leases_expire
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.models import (
     Project,
     RetryDecision,
@@ -21,11 +21,11 @@ from sessions_app.models import (
     SessionEvent,
     SessionSpec,
 )
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.logs import LogPiece, logs_append
-from sessions_app.services.manual_retry import session_retry
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.logs import LogPiece, logs_append
 from tests import factories
 from tests.agent import Api, agent, running
 from tests.factories import policy, settle, submit

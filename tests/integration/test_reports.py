@@ -11,7 +11,7 @@ from scheduler.models import Lease
 from scheduler.services.ignored_reports import MOST_IGNORED
 from scheduler.services.reports import MOST_OF_SESSION
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, agent, running
 from tests.factories import policy, reread, submit, user
 from tests.invariants import check_all

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.decide import Mode
-from retry.evidence import Termination
+from retry.engine.decide import Mode
+from retry.evidence.termination import Termination
 from sessions_app.locks import database_now
 from sessions_app.models import (
     AuditLog,
@@ -21,9 +21,9 @@ from sessions_app.models import (
     SessionEvent,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import DispatchResult, retries_dispatch
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import DispatchResult, retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from retry.categories import FailureCategory as CategoryDocument
-from sessions_app.errors import Conflict
+from retry.policies.categories import FailureCategory as CategoryDocument
+from sessions_app.core.errors import Conflict
+from sessions_app.in_force.named_policies import failure_categories
 from sessions_app.models import FailureCategory
-from sessions_app.retry_rules import failure_categories
-from sessions_app.services.categories import category_create
+from sessions_app.services.resources.categories import category_create
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.models import Executor, Lease
 from scheduler.services.registry import executor_delete
 from scheduler.tasks import sweep_leases
-from sessions_app.errors import Conflict, NotFound
+from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.locks import database_now
 from sessions_app.models import ApiToken, Project
 from tests import factories

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.cursors import parse_cursor
+from sessions_app.core.cursors import parse_cursor
 from sessions_app.models import SessionEvent
 from tests.agent import Api
 from tests.factories import project, token, user

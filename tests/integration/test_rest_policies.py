@@ -11,9 +11,9 @@ import yaml
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Queue, RetryPolicy, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.policies import policy_delete
-from sessions_app.services.queues import queue_save
-from sessions_app.services.retry_config import retry_settings_put
+from sessions_app.services.resources.policies import policy_delete
+from sessions_app.services.resources.queues import queue_save
+from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
 from tests.agent import Api
 

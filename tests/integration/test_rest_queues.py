@@ -10,10 +10,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler.models import QueueUsage
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.models import Project, Queue, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.queues import queue_delete, queue_save
+from sessions_app.services.resources.queues import queue_delete, queue_save
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from retry.causes import NEVER_CAUSES
+from retry.evidence.causes import NEVER_CAUSES
 from sessions_app.models import Project, RetryDefaults, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

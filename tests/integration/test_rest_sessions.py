@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import Project, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api, agent, failed, running
 from tests.audit import audited_acts

@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from scheduler.models import Executor
-from sessions_app.errors import Conflict, DomainError
+from sessions_app.core.errors import Conflict, DomainError
 from sessions_app.locks import database_now
 from sessions_app.models import (
     ApiToken,
@@ -20,8 +20,8 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services import retention
-from sessions_app.services.tenants import domain_delete, project_create, project_delete
+from sessions_app.services.resources.tenants import domain_delete, project_create, project_delete
+from sessions_app.services.sessions import retention
 from tests import factories
 from tests.agent import Api, admin
 from tests.audit import audited_acts

@@ -8,12 +8,12 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
-from sessions_app.errors import NotPermitted
+from sessions_app.core.errors import NotPermitted
 from sessions_app.models import ApiToken, Project
 from sessions_app.models.tenants import Role
-from sessions_app.services import tokens as service
-from sessions_app.services.tenants import project_delete
-from sessions_app.services.tokens import token_find
+from sessions_app.services.access import tokens as service
+from sessions_app.services.access.tokens import token_find
+from sessions_app.services.resources.tenants import project_delete
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
-from sessions_app.services.stored_secrets import secret_read
+from sessions_app.services.secrets.stored import secret_read
 from sessions_app.tasks import deliver_webhooks
-from sessions_app.webhook_guard import Guard
+from sessions_app.webhooks.url_guard import Guard
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

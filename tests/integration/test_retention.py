@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 
 from reprise.models import EventCursor
-from reprise.retention import Pruned, prune
+from reprise.upkeep.retention import Pruned, prune
 from sessions_app.locks import database_now
 from sessions_app.models import (
     LogChunk,
@@ -22,10 +22,10 @@ from sessions_app.models import (
 )
 from sessions_app.models.events import ARCHIVED
 from sessions_app.models.tenants import Role
-from sessions_app.services import retention
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.manual_retry import session_retry
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.sessions import retention
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Api
 from tests.factories import policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all

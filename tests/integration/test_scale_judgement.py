@@ -10,7 +10,7 @@ from reprise.scale.judgement import Scope, astray, causes, chains_left, shares, 
 from scheduler.models import Lease
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Session
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,12 @@ from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.encryption import EncryptionKeys
+from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Session, SessionSpec
 from sessions_app.models.tenants import Role
-from sessions_app.services import encrypt_secrets
-from sessions_app.services.retention import chains_archive, chains_ended
+from sessions_app.services.secrets import encrypt as encrypt_secrets
+from sessions_app.services.sessions.retention import chains_archive, chains_ended
 from tests import factories
 from tests.agent import Agent, Api, failed
 from tests.dumped import everything_stored

@@ -7,12 +7,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.backoff import Backoff, delay_of
-from retry.evidence import Termination
-from retry.policy import InlinePolicy, JitterMode
+from retry.evidence.termination import Termination
+from retry.policies.backoff import Backoff, delay_of
+from retry.policies.inline import InlinePolicy, JitterMode
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
 from tests.agent import agent, failed, running
 from tests.factories import policy, settle, submit, tip, user
 from tests.invariants import check_all

@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from retry.backoff import jitter_fraction
+from retry.policies.backoff import jitter_fraction
 from retry.simulate import NAMESPACE
-from sessions_app.api import simulations
+from sessions_app.api.simulate import run as simulations
 from sessions_app.models import RetryDecision, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.agent import Api

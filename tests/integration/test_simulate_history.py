@@ -10,13 +10,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from sessions_app import past_chains
 from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services import simulate as service
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.services.manual_retry import session_retry
+from sessions_app.selectors import past_chains
+from sessions_app.services.chains import simulate as service
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api
 from tests.factories import named_policy, settle, start, submit, tip

@@ -14,7 +14,7 @@ from django.core.wsgi import get_wsgi_application
 from django.utils import timezone
 
 from reprise.standalone.web import Web, listen
-from sessions_app.api.simulations import SIMULATIONS
+from sessions_app.api.simulate.run import SIMULATIONS
 from sessions_app.models import LogChunk, Project, Session, SessionEvent
 from tests.factories import project, submit, token, user
 from tests.streaming import EventReader

@@ -11,13 +11,13 @@ from django.conf import settings
 from django.test import Client
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
-from reprise import health
-from reprise.beat import LockedScheduler
+from reprise.beat.deadlines import SWEEPS
+from reprise.beat.periodic import DEADLINES, sweep_taken
+from reprise.beat.scheduler import LockedScheduler
 from reprise.celery import app
-from reprise.deadlines import SWEEPS
-from reprise.direct import connect
 from reprise.models import Heartbeat, PeriodicRun, SweepStart
-from reprise.periodic import DEADLINES, sweep_taken
+from reprise.monitoring import health
+from reprise.postgresql.direct import connect
 from scheduler.tasks import sweep_leases
 from sessions_app.locks import AdvisoryLock, hold_if_free
 from sessions_app.models import Session

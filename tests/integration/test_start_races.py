@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from scheduler.services.verify import starts_verify
 from sessions_app.models import Project, Session, SessionEvent
-from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, agent
 from tests.factories import policy, reread, submit
 from tests.integration.test_start_verification import due_now

@@ -16,7 +16,7 @@ from scheduler.services.verify import TASK, Verified, starts_verify
 from scheduler.tasks import verify_starts
 from sessions_app import wakeups
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
-from sessions_app.services.cancel import chain_cancel
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all

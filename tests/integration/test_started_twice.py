@@ -9,8 +9,8 @@ from django.utils import timezone
 from scheduler.models import Executor
 from scheduler.services.expire import leases_expire
 from sessions_app.models import Project, Session
-from sessions_app.services.cancel import chain_cancel
-from sessions_app.services.dispatch import retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from retry.evidence import Termination
-from retry.pacing import Pace
+from retry.evidence.termination import Termination
+from retry.storm_limits import Pace
 from sessions_app import wakeups
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import (
@@ -25,17 +25,17 @@ from sessions_app.models import (
     Session,
     SessionEvent,
 )
-from sessions_app.services.cancel import chains_cancel
-from sessions_app.services.dispatch import DispatchResult, retries_dispatch
-from sessions_app.services.manual_retry import (
+from sessions_app.services.chains.dispatch import DispatchResult, retries_dispatch
+from sessions_app.services.chains.manual_retry import (
     Granted,
     session_retry,
     sessions_retry,
     sessions_retry_paced,
 )
-from sessions_app.services.pacing import slots_reserve
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.transitions import Change, Event, fact, sessions_change
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.chains.storm_slots import slots_reserve
+from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 from tests.factories import policy, queue, settle, submit, tip
 from tests.invariants import check_all
 from tests.racing import race

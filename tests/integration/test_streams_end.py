@@ -8,10 +8,10 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 
-from reprise import streams
+from reprise.front import log_streams
 from scheduler.models import Executor, Lease
 from sessions_app.models import LogChunk, Project, Session
-from sessions_app.services.tokens import token_revoke
+from sessions_app.services.access.tokens import token_revoke
 from tests import factories
 from tests.integration.test_event_streams import until
 from tests.streaming import PATIENCE, EventReader, served
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def api(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     settings.REPRISE = {**settings.REPRISE, "stream_check_after": 0.1}
-    monkeypatch.setattr(streams, "PAUSE", 0.05)
+    monkeypatch.setattr(log_streams, "PAUSE", 0.05)
     with served() as url:
         yield url
 

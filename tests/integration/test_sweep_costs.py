@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from retry.decide import Mode
-from retry.evidence import Termination
+from retry.engine.decide import Mode
+from retry.evidence.termination import Termination
 from sessions_app.locks import claims
 from sessions_app.models import Project, RetryDecision, RetrySettings, Session
-from sessions_app.services.dispatch import held_resume
-from sessions_app.services.settle import End, sessions_settle
+from sessions_app.services.chains.dispatch import held_resume
+from sessions_app.services.chains.settle import End, sessions_settle
 from tests.factories import policy, project, submit, user
 from tests.invariants import check_all
 

@@ -8,16 +8,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import Count
 
-from retry.decide import Mode
-from retry.evidence import Termination
+from retry.engine.decide import Mode
+from retry.evidence.termination import Termination
 from sessions_app import tasks, wakeups
-from sessions_app.api.requests import SessionCreate
+from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent
-from sessions_app.services.dispatch import BATCH, held_resume, retries_dispatch
-from sessions_app.services.retry_config import retry_settings_put
-from sessions_app.services.settle import End, sessions_settle
-from sessions_app.services.submit import Placed, Submitted, sessions_submit
+from sessions_app.services.chains.dispatch import BATCH, held_resume, retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.sessions.submit import Placed, Submitted, sessions_submit
 from sessions_app.tasks import MAX_BATCHES, dispatch_due_retries, sweep_retries
 from tests.factories import policy, project, tip
 from tests.integration.test_storm_limits import due_again, minute_of

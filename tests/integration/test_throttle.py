@@ -8,9 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import ApiToken, RequestBudget
-from sessions_app.services import throttle
-from sessions_app.services.throttle import call_permit
-from sessions_app.services.tokens import token_revoke
+from sessions_app.services.access import throttle
+from sessions_app.services.access.throttle import call_permit
+from sessions_app.services.access.tokens import token_revoke
 from tests import factories
 from tests.agent import Agent, Api
 from tests.racing import race

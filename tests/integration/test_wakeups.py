@@ -13,7 +13,7 @@ import pytest
 from sessions_app import tasks, wakeups
 from sessions_app.locks import database_now
 from sessions_app.models import RetryDecision, Session
-from sessions_app.services.dispatch import DispatchResult
+from sessions_app.services.chains.dispatch import DispatchResult
 from sessions_app.tasks import dispatch_due_retries, sweep_retries
 from sessions_app.wakeups import HELD_BACK, MAX_WAITING, Publisher
 from tests.factories import policy, project, settle, submit, tip, user

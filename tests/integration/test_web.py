@@ -15,10 +15,10 @@ from django.template.loader import render_to_string
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from sessions_app.core.states import RetryState, Status
 from sessions_app.models import LogChunk, Project, Session
 from sessions_app.models.tenants import Role
-from sessions_app.services.dispatch import retries_dispatch
-from sessions_app.states import RetryState, Status
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.templatetags.reprise import ago, duration, until
 from sessions_app.templatetags.timeline import chain_picture
 from tests import factories

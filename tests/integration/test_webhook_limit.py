@@ -6,9 +6,9 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
-from sessions_app.errors import Conflict
+from sessions_app.core.errors import Conflict
 from sessions_app.models import Project, WebhookEndpoint
-from sessions_app.services.webhooks import MOST_OF_PROJECT, webhook_create
+from sessions_app.webhooks.endpoints import MOST_OF_PROJECT, webhook_create
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

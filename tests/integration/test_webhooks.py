@@ -14,7 +14,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from reprise.retention import prune
+from reprise.upkeep.retention import prune
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.locks import database_now
 from sessions_app.models import (
@@ -24,14 +24,13 @@ from sessions_app.models import (
     WebhookEndpoint,
 )
 from sessions_app.models.webhooks import DeliveryState
-from sessions_app.services import webhook_outbox as outbox
-from sessions_app.services import webhooks
-from sessions_app.services.webhook_outbox import Outcome
-from sessions_app.services.webhook_reader import log_read, log_read_behind
 from sessions_app.tasks import deliver_webhooks, sweep_webhooks
-from sessions_app.webhook_guard import Guard
-from sessions_app.webhook_rules import Answer, Result, Verdict
-from sessions_app.webhook_run import _record
+from sessions_app.webhooks import endpoints, outbox
+from sessions_app.webhooks.delivery_run import _record
+from sessions_app.webhooks.outbox import Outcome
+from sessions_app.webhooks.reader import log_read, log_read_behind
+from sessions_app.webhooks.rules import Answer, Result, Verdict
+from sessions_app.webhooks.url_guard import Guard
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
@@ -52,7 +51,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def webhook(at: Project, receiver: Receiver, *types: str) -> WebhookEndpoint:
-    return webhooks.webhook_create(
+    return endpoints.webhook_create(
         project=at, url=receiver.url, event_types=types, description="", by="root"
     )
 
@@ -87,7 +86,7 @@ def test_a_receiver_gets_each_event_signed_and_in_order(at: Project, receiver: R
         event = got.verified(made.new_secret)
         by_session[event["session_id"]].append(event["seq"])
         with pytest.raises(WebhookVerificationError):
-            got.verified(webhooks.secret_make())
+            got.verified(endpoints.secret_make())
     assert len(by_session) == 3
     assert all(each == sorted(each) for each in by_session.values())
     first = next(got for got in receiver.got if got.id == f"evt_{expected[0].pk}")
@@ -255,7 +254,7 @@ def test_a_failing_webhook_is_paused_and_goes_on_where_it_stopped(
     assert sweep_webhooks() == 0
     assert WebhookDelivery.objects.count() == 4
     receiver.answer = lambda _: Says()
-    webhooks.webhook_resume(hook, by="root")
+    endpoints.webhook_resume(hook, by="root")
     deliver_webhooks()
     assert len(receiver.got) == came + 7
     assert {state for state, *_ in states()} == {"delivered"}
@@ -316,7 +315,7 @@ def test_the_guard_is_asked_at_each_delivery(
 def test_two_secrets_sign_while_one_follows_the_other(at: Project, receiver: Receiver) -> None:
     hook = webhook(at, receiver, "session.submitted")
     old = hook.new_secret
-    webhooks.webhook_new_secret(hook, overlap=timedelta(hours=1), by="root")
+    endpoints.webhook_new_secret(hook, overlap=timedelta(hours=1), by="root")
     sessions(at)
     deliver_webhooks()
     for secret in (old, hook.new_secret):
@@ -336,13 +335,13 @@ def test_a_ping_reaches_one_that_is_paused_and_is_sent_once(
     at: Project, receiver: Receiver
 ) -> None:
     hook = webhook(at, receiver)
-    webhooks.webhook_pause(hook, reason="because", by="root")
-    webhooks.webhook_ping(hook)
+    endpoints.webhook_pause(hook, reason="because", by="root")
+    endpoints.webhook_ping(hook)
     sweep_webhooks()
     (got,) = receiver.got
     assert got.verified(hook.new_secret)["type"] == "webhook.ping"
     receiver.answer = lambda _: Says(500)
-    webhooks.webhook_ping(hook)
+    endpoints.webhook_ping(hook)
     sweep_webhooks()
     assert states() == [("delivered", 1, 204), ("failed", 1, 500)]
     hook.refresh_from_db()
@@ -356,21 +355,21 @@ def test_deliveries_are_sent_again_one_or_many(at: Project, receiver: Receiver) 
     sessions(at, 2)
     for _ in range(3):
         deliver_webhooks()
-        webhooks.webhook_resume(hook, by="root")
+        endpoints.webhook_resume(hook, by="root")
     assert sorted(states()) == [("delivered", 1, 204)] * 2 + [("failed", 1, 410)] * 2
     receiver.answer = lambda _: Says()
     before = set(receiver.ids())
     del receiver.got[:]
-    assert webhooks.webhook_redeliver(hook, since=began) == 2
-    assert webhooks.webhook_redeliver(hook, since=began) == 0, "they are on their way"
+    assert endpoints.webhook_redeliver(hook, since=began) == 2
+    assert endpoints.webhook_redeliver(hook, since=began) == 0, "they are on their way"
     deliver_webhooks()
     assert {got.event["type"] for got in receiver.got} == {"session.running"}
-    assert webhooks.webhook_redeliver(hook, since=began) == 0, "they have arrived"
+    assert endpoints.webhook_redeliver(hook, since=began) == 0, "they have arrived"
     every = DeliveryState.DELIVERED, DeliveryState.FAILED
-    assert webhooks.webhook_redeliver(hook, since=began, states=every) == 4
+    assert endpoints.webhook_redeliver(hook, since=began, states=every) == 4
     one = WebhookDelivery.objects.filter(state="delivered").first()
     assert one is not None
-    assert webhooks.webhook_redeliver(hook, delivery=one.pk) == 1
+    assert endpoints.webhook_redeliver(hook, delivery=one.pk) == 1
     deliver_webhooks()
     assert len(receiver.got) == 7
     assert set(receiver.ids()) == before, "the same ids"
@@ -405,7 +404,7 @@ def poisoned(at: Project, hanging: Receiver, receiver: Receiver) -> None:
     """As many webhooks as a project may have, each of which does harm in a way of its own."""
     never = f"http://127.0.0.%d:{hanging.port}/"
     hostile = f"{receiver.url}/hostile"
-    hooks = [webhook(at, receiver, "session.submitted") for _ in range(webhooks.MOST_OF_PROJECT)]
+    hooks = [webhook(at, receiver, "session.submitted") for _ in range(endpoints.MOST_OF_PROJECT)]
     for number, hook in enumerate(hooks):
         rows = WebhookEndpoint.objects.filter(pk=hook.pk)
         kind = number % 5
@@ -423,7 +422,7 @@ def test_one_tenants_poison_delays_no_other_tenant(
     at: Project, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Receivers that hang, answer nonsense or cannot be sent to, and a good one elsewhere."""
-    monkeypatch.setattr("sessions_app.webhook_run.TAKING_SECONDS", 1.0)
+    monkeypatch.setattr("sessions_app.webhooks.delivery_run.TAKING_SECONDS", 1.0)
     elsewhere = factories.project("good", domain="other")
     owner = factories.user(superuser=True)
     overflow = "Mon, 20 Nov 1995 19:12:08 +99999999999999999999"
@@ -459,12 +458,12 @@ def test_one_tenants_poison_delays_no_other_tenant(
         for thread in threading.enumerate():
             if thread.name == "webhooks-landing":
                 thread.join()
-        monkeypatch.setattr("sessions_app.webhook_run.TAKING_SECONDS", 60.0)
+        monkeypatch.setattr("sessions_app.webhooks.delivery_run.TAKING_SECONDS", 60.0)
         deliver_webhooks()
     assert max(lags) < 5, lags
     # Each is paused in time like any that fails.
     failing = WebhookEndpoint.objects.filter(project=at, failures__gt=0)
-    assert failing.count() == webhooks.MOST_OF_PROJECT * 3 // 5
+    assert failing.count() == endpoints.MOST_OF_PROJECT * 3 // 5
     assert not WebhookDelivery.objects.filter(endpoint__project=elsewhere, attempts__gt=1).exists()
 
 

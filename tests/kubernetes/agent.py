@@ -4,7 +4,7 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-from executor.drivers.pod_names import SESSION
+from executor.drivers.kubernetes.pod_names import SESSION
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.apiserver import ApiServer
 from tests.unit.executor.conftest import AgentProcess, until

@@ -31,7 +31,7 @@ MAKE_EXECUTOR = f"""
 import django
 django.setup()
 from scheduler.models import Executor
-from sessions_app.services.tokens import token_create
+from sessions_app.services.access.tokens import token_create
 Executor.objects.filter(name="local").update(cordoned=True)
 Executor.objects.create(name="{NAME}")
 print(token_create(name="{NAME}", executor_name="{NAME}"))

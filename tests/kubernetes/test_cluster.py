@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from retry.causes import classify
-from retry.evidence import Termination
+from retry.evidence.causes import classify
+from retry.evidence.termination import Termination
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.apiserver import ADMIN, binaries
 from tests.kubernetes.cluster import MISSING, PATIENCE_SECONDS, TestCluster, named_cluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from executor.drivers.pod_names import SESSION, TOKEN
+from executor.drivers.kubernetes.pod_names import SESSION, TOKEN
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, path_of, submit
 from tests.kubernetes.apiserver import EXECUTOR, ApiServer

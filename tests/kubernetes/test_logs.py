@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers.log_copy import MISSING
+from executor.drivers.kubernetes.log_copy import MISSING
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import PodAgent, submit
 from tests.kubernetes.kubelet import Kubelet

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from executor.drivers.pod_names import FINALIZER
-from retry.causes import classify
-from retry.evidence import Termination
+from executor.drivers.kubernetes.pod_names import FINALIZER
+from retry.evidence.causes import classify
+from retry.evidence.termination import Termination
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import PodAgent, path_of, submit
 from tests.kubernetes.kubelet import Kubelet, now

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from reprise_client.wire import LeaseKey
 
-from executor.drivers import pod_names
-from executor.drivers.pod_manifest import manifests
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes.pod_manifest import manifests
 from executor.drivers.protocol import Order
 from executor.runs import RunFiles
 from tests.executor_fake import FakeServer

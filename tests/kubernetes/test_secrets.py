@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from executor.drivers.pod_names import SESSION, awaits_secret
+from executor.drivers.kubernetes.pod_names import SESSION, awaits_secret
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import EXECUTOR, ApiServer

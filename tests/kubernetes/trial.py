@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from executor.drivers.pod_names import RANK, SESSION, TOKEN
-from retry.causes import classify
-from retry.evidence import Termination, exit_code_of
+from executor.drivers.kubernetes.pod_names import RANK, SESSION, TOKEN
+from retry.evidence.causes import classify
+from retry.evidence.termination import Termination, exit_code_of
 from tests.executor_fake import ORDER, FakeServer, FakeSession
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.proxy import Proxy

@@ -9,7 +9,7 @@ DISPATCH = (
         (
             Edit("sessions_app.locks.claims:_CLAIM_DUE", "FOR NO KEY UPDATE OF r SKIP LOCKED", ""),
             Edit("sessions_app.locks.chains:_LOCK_SESSIONS", "FOR NO KEY UPDATE OF s", ""),
-            Edit("sessions_app.services.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
+            Edit("sessions_app.services.chains.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
         ),
         integration("races.py::test_two_dispatchers_of_one_decision"),
         judge=True,
@@ -18,7 +18,7 @@ DISPATCH = (
         "dispatch-of-what-is-switched-off",
         (
             Edit(
-                "sessions_app.services.dispatch:_is_held",
+                "sessions_app.services.chains.dispatch:_is_held",
                 "return mode is Mode.OFF or",
                 "return False and",
             ),
@@ -29,7 +29,7 @@ DISPATCH = (
         "dispatch-that-forgets-its-slot",
         (
             Edit(
-                "sessions_app.services.dispatch:_dispatch",
+                "sessions_app.services.chains.dispatch:_dispatch",
                 "for s in ready if s.id not in late]",
                 "for s in ready]",
             ),
@@ -43,7 +43,7 @@ SETTLE = (
         "decision-written-after-the-commit",
         (
             Edit(
-                "sessions_app.services.settle:settle_locked",
+                "sessions_app.services.chains.settle:settle_locked",
                 "decisions_insert(decisions, now=now)",
                 "from django.db import transaction; "
                 "transaction.on_commit(lambda: decisions_insert(decisions, now=now))",
@@ -61,7 +61,7 @@ SETTLE = (
                 "if session.status in FINAL_STATUSES and report.status is not Status.TERMINATED:",
             ),
             Edit(
-                "sessions_app.states:_transitions",
+                "sessions_app.core.states:_transitions",
                 "for status in FINAL_STATUSES}",
                 "for status in FINAL_STATUSES} | {Status.ERROR: frozenset({Status.TERMINATED})}",
             ),
@@ -76,7 +76,7 @@ SETTLE = (
         "success-of-a-cancelled-run-counts",
         (
             Edit(
-                "sessions_app.services.settle:_whole",
+                "sessions_app.services.chains.settle:_whole",
                 "if session.cancel_requested_at:",
                 "if session.cancel_requested_at and termination.status != 'terminated':",
             ),
@@ -91,7 +91,7 @@ PEOPLE = (
         "cancel-ignores-a-held-retry",
         (
             Edit(
-                "sessions_app.states:WAITING_RETRY",
+                "sessions_app.core.states:WAITING_RETRY",
                 "frozenset({RetryState.SCHEDULED, RetryState.HELD})",
                 "frozenset({RetryState.SCHEDULED})",
             ),
@@ -103,7 +103,7 @@ PEOPLE = (
         "cancel-leaves-the-retry-waiting",
         (
             Edit(
-                "sessions_app.services.cancel:_stop",
+                "sessions_app.services.sessions.cancel:_stop",
                 "decisions_cancel([tip.id for tip in waiting]) if waiting else {}",
                 "{}",
             ),
@@ -115,7 +115,7 @@ PEOPLE = (
         "cancelled-retry-keeps-its-slot",
         (
             Edit(
-                "sessions_app.services.cancel:_stop",
+                "sessions_app.services.sessions.cancel:_stop",
                 "for tip in waiting if tip.id in slots]",
                 "for tip in waiting if False]",
             ),
@@ -124,14 +124,14 @@ PEOPLE = (
     ),
     Mutant(
         "dry-run-that-cancels",
-        (Edit("sessions_app.services.cancel:chains_cancel", "if dry_run:", "if False:"),),
+        (Edit("sessions_app.services.sessions.cancel:chains_cancel", "if dry_run:", "if False:"),),
         integration("rest_bulk_actions.py::test_a_dry_run_says_the_same_and_changes_nothing"),
     ),
     Mutant(
         "bulk-cancel-of-what-it-refused",
         (
             Edit(
-                "sessions_app.services.cancel:chains_cancel",
+                "sessions_app.services.sessions.cancel:chains_cancel",
                 "if refusals[root_id] is None and",
                 "if",
             ),
@@ -142,7 +142,7 @@ PEOPLE = (
         "manual-retry-of-a-chain-that-stays-cancelled",
         (
             Edit(
-                "sessions_app.services.manual_retry:_uncancel",
+                "sessions_app.services.chains.manual_retry:_uncancel",
                 "if each.chain.root.cancel_requested_at is not None",
                 "if False",
             ),
@@ -154,7 +154,9 @@ PEOPLE = (
         "manual-retry-of-an-older-attempt",
         (
             Edit(
-                "sessions_app.services.manual_retry:_ended", "if tip.id != session_id:", "if False:"
+                "sessions_app.services.chains.manual_retry:_ended",
+                "if tip.id != session_id:",
+                "if False:",
             ),
         ),
         integration("cancel_retry.py::test_only_the_newest_attempt_can_be_retried"),
@@ -163,7 +165,7 @@ PEOPLE = (
         "creation-id-finds-another-request",
         (
             Edit(
-                "sessions_app.services.submit:_outcome",
+                "sessions_app.services.sessions.submit:_outcome",
                 "found is not None and found.digest == root.digest and",
                 "found is not None and",
             ),

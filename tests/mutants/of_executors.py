@@ -23,7 +23,7 @@ FENCING = (
         "fencing-token-of-output-ignored",
         (
             Edit(
-                "sessions_app.services.logs:logs_append",
+                "sessions_app.services.sessions.logs:logs_append",
                 "tokens.get(piece.session_id) != piece.fencing_token",
                 "piece.session_id not in tokens",
             ),
@@ -159,7 +159,7 @@ STARTS = (
         "suspicion-is-a-verdict",
         (
             Edit(
-                "scheduler.start_checks:check",
+                "scheduler.core.start_checks:check",
                 "failed, watch = watch.suspected,",
                 "failed, watch = True,",
             ),

@@ -6,14 +6,14 @@ from tests.mutants.planting import Edit
 COUNTERS = (
     Mutant(
         "slots-without-a-lock",
-        (Edit("sessions_app.services.pacing:slots_reserve", "lock_slots()", "pass"),),
+        (Edit("sessions_app.services.chains.storm_slots:slots_reserve", "lock_slots()", "pass"),),
         integration("storm_limits.py::test_two_workers_give_each_slot_once"),
     ),
     Mutant(
         "quota-that-nobody-guards",
         (
             Edit(
-                "sessions_app.services.usage:_MOVE",
+                "sessions_app.services.write.usage:_MOVE",
                 'AND (NOT v.guarded OR u."limit" IS NULL OR u.used + v.k <= u."limit")',
                 "",
             ),
@@ -24,7 +24,7 @@ COUNTERS = (
         "quota-that-is-never-given-back",
         (
             Edit(
-                "sessions_app.services.usage:_sign",
+                "sessions_app.services.write.usage:_sign",
                 "1 if move.after is Phase.LIVE else -1",
                 "1",
             ),
@@ -33,12 +33,12 @@ COUNTERS = (
     ),
     Mutant(
         "one-retry-too-many",
-        (Edit("retry.case:spent", "used >= limit", "used > limit"),),
+        (Edit("retry.engine.case:spent", "used >= limit", "used > limit"),),
         unit("retry/test_decide.py::test_each_refusal"),
     ),
     Mutant(
         "excluded-exit-code-is-retried",
-        (Edit("retry.decide:_exit_code", "not denied and", ""),),
+        (Edit("retry.engine.decide:_exit_code", "not denied and", ""),),
         unit("retry/test_decide.py::test_exit_codes_filter_failures_only"),
     ),
 )
@@ -48,7 +48,7 @@ LOG = (
         "numbers-of-events-with-gaps",
         (
             Edit(
-                "sessions_app.services.transitions:_numbered",
+                "sessions_app.services.write.transitions:_numbered",
                 "event_seq + position + 1",
                 "event_seq + position + 2",
             ),
@@ -59,7 +59,7 @@ LOG = (
         "change-that-the-log-does-not-tell",
         (
             Edit(
-                "sessions_app.services.transitions:_numbered",
+                "sessions_app.services.write.transitions:_numbered",
                 "{**facts, **data}",
                 "{**data}",
             ),
@@ -70,7 +70,7 @@ LOG = (
         "fold-that-forgets-the-decision",
         (
             Edit(
-                "sessions_app.fold:fold",
+                "sessions_app.core.fold:fold",
                 '{**state.get("decision", {}), **data["decision"]}',
                 'data["decision"]',
             ),
@@ -81,7 +81,7 @@ LOG = (
         "stream-past-an-open-transaction",
         (
             Edit(
-                "sessions_app.event_log:_OF_JOB_SETS",
+                "sessions_app.eventlog.reading:_OF_JOB_SETS",
                 "pg_snapshot_xmin(pg_current_snapshot())",
                 "pg_snapshot_xmax(pg_current_snapshot())",
             ),
@@ -92,7 +92,7 @@ LOG = (
         "outbox-out-of-order",
         (
             Edit(
-                "sessions_app.services.webhook_reader:_READ",
+                "sessions_app.webhooks.reader:_READ",
                 "row_number() OVER (PARTITION BY endpoint_id, session_id ORDER BY seq) = 1",
                 "true",
             ),

@@ -1,8 +1,8 @@
 """Planting a bug in a copy of the tree: a snippet of one named function or constant is replaced.
 
-A place is named `module:name`, such as `retry.decide:decide`, a method with its class before it.
-The snippet has to occur there exactly once; how its words are spaced and wrapped does not matter.
-So what moves about in a file, and how it is formatted, changes nothing.
+A place is named `module:name`, such as `retry.engine.decide:decide`, a method with its class before
+it. The snippet has to occur there exactly once; how its words are spaced and wrapped does not
+matter. So what moves about in a file, and how it is formatted, changes nothing.
 """
 
 import ast

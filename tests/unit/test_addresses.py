@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.addresses import client_address
+from sessions_app.api.http.addresses import client_address
 
 
 @pytest.mark.parametrize(

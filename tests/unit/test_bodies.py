@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from reprise.bodies import IN_MEMORY, PIECE, SpooledBody
-from reprise.front import MAX_BODY, SIMULATE, Front
-from sessions_app.api.simulate_parser import BODY_LIMIT_BYTES
+from reprise.front.app import MAX_BODY, SIMULATE, Front
+from reprise.front.bodies import IN_MEMORY, PIECE, SpooledBody
+from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES
 
 
 def sent(*pieces: bytes, gone: bool = False) -> Any:

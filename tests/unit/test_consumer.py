@@ -9,7 +9,7 @@ from celery.worker.consumer.mingle import Mingle
 from kombu.exceptions import OperationalError
 
 from reprise.celery import app
-from reprise.watchdog import PromptConsumer
+from reprise.worker.watchdog import PromptConsumer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.cursors import START, Cursor, parse_cursor
+from sessions_app.core.cursors import START, Cursor, parse_cursor
 
 bigints = st.integers(0, 2**63 - 1)
 cursors = st.builds(Cursor, bigints, st.integers(0, 2**64 - 1), bigints)

@@ -8,14 +8,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.api.documents import (
+from sessions_app.api.http.documents import (
     MAX_VALUES,
     JSONDocumentParser,
     YAMLDocumentParser,
     YAMLRenderer,
     parse_yaml,
 )
-from sessions_app.errors import InvalidInput
+from sessions_app.core.errors import InvalidInput
 
 
 def refused(body: bytes) -> dict[str, list[str]]:

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from sessions_app.encryption import ID_LENGTH, EncryptionKeys
-from sessions_app.errors import SecretUnreadable
+from sessions_app.core.encryption import ID_LENGTH, EncryptionKeys
+from sessions_app.core.errors import SecretUnreadable
 
 OLD, NEW = "o" * 40, "n" * 40
 

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from reprise import tail
-from reprise.event_streams import JobSetFeed, SessionFeed
-from reprise.server_sent import TailEvent
-from reprise.tail import Subscription
-from sessions_app.cursors import Cursor
-from sessions_app.event_log import LoggedEvent
+from reprise.front import tail
+from reprise.front.event_streams import JobSetFeed, SessionFeed
+from reprise.front.server_sent import TailEvent
+from reprise.front.tail import Subscription
+from sessions_app.core.cursors import Cursor
+from sessions_app.eventlog.reading import LoggedEvent
 
 SESSION = UUID(int=7)
 

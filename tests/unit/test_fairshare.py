@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fairshare import (
+from scheduler.core.fairshare import (
     FLOOR,
     Claimant,
     Division,

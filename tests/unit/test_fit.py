@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.resources import requested, total
-from scheduler.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
-from scheduler.node_rules import node_rules
+from scheduler.core.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
+from scheduler.core.node_rules import node_rules
 
 NODES = [
     {"allocatable": {"cpu": "2", "memory": "4Gi"}},

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.fold import DECISION_FACTS, FACTS, fold
+from sessions_app.core.fold import DECISION_FACTS, FACTS, fold
 
 values = st.none() | st.integers() | st.text(max_size=3)
 decisions = st.dictionaries(st.sampled_from(DECISION_FACTS), values, max_size=3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reprise.front import Front, _Captured, _held_call
+from reprise.front.app import Front, _Captured, _held_call
 
 NOTHING = b'{"leases": [], "stops": [], "lease_ttl": 300, "lease_grace": 60}'
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.grants import resource_changes
+from sessions_app.selectors.resource_changes import resource_changes
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.node_rules import ANY_NODE, node_rules
+from scheduler.core.node_rules import ANY_NODE, node_rules
 
 GPU = {"name": "a", "labels": {"gpu": "a100", "rack": "7"}}
 TAINTED = {"name": "b", "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}

@@ -4,8 +4,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fit import OTHERS, Room
-from scheduler.others import Known, crowded, with_others
+from scheduler.core.fit import OTHERS, Room
+from scheduler.core.foreign_usage import Known, crowded, with_others
 
 
 def node(name: str, has: str, free: str | None) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.api.parsing import MAX_DEPTH, BodyTooLarge, StrictJSONParser, parse_object
-from sessions_app.errors import InvalidInput
+from sessions_app.api.http.parsing import MAX_DEPTH, BodyTooLarge, StrictJSONParser, parse_object
+from sessions_app.core.errors import InvalidInput
 
 
 def refused(body: bytes) -> dict[str, list[str]]:

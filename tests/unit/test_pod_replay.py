@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
-from executor.drivers.pod_story import STEPS, SessionStory
-from executor.drivers.pod_trim import trimmed
+from executor.drivers.kubernetes.pod_story import STEPS, SessionStory
+from executor.drivers.kubernetes.pod_trim import trimmed
 from executor.drivers.protocol import Observation
 from executor.reports import report
-from retry.causes import classify
-from retry.evidence import Termination
-from retry.pods import termination_from_pod
+from retry.evidence.causes import classify
+from retry.evidence.pods import termination_from_pod
+from retry.evidence.termination import Termination
 from scheduler.wire import Report
 from tests.unit.retry.recorded import LOGS, NAMES, NEVER_ENDED, PODS, recorded
 from tests.unit.retry.test_pods_properties import damaged_pods, podlike

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from executor.drivers.pod_trim import trimmed
-from retry.causes import RetryCause, classify
-from scheduler.pod_status import Progress, StartState, assess, evidence
+from executor.drivers.kubernetes.pod_trim import trimmed
+from retry.evidence.causes import RetryCause, classify
+from scheduler.core.pod_status import Progress, StartState, assess, evidence
 from tests.unit.retry.recorded import LOGS, NAMES, condition, container, recorded, watched
 from tests.unit.retry.test_pods_properties import damaged_pods, podlike
 

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from sessions_app.quotas import MEMORY, PENDING, SESSIONS, WAITING, Quota, Quotas, running, spelled
+from sessions_app.core.quotas import (
+    MEMORY,
+    PENDING,
+    SESSIONS,
+    WAITING,
+    Quota,
+    Quotas,
+    running,
+    spelled,
+)
 
 ONE = {SESSIONS: Decimal(1)}
 

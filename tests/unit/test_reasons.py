@@ -2,8 +2,8 @@
 
 from reprise_client.cli import words as command
 
-from retry.advice import REASONS
-from retry.reasons import WORDS, reason_words
+from retry.explain.advice import REASONS
+from retry.explain.reasons import WORDS, reason_words
 
 GRANTS = {"rule_retry", "inline_retry", "default_retry"}
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from podspec.resources import check, grouped, groups, limited, requested
 from scheduler.wire import Node
-from sessions_app.api.calls.quotas import QuotasBody
-from sessions_app.api.requests import SessionCreate
-from sessions_app.quotas import MEMORY
+from sessions_app.api.operations.quotas import QuotasBody
+from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.core.quotas import MEMORY
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 
 GIB = 2**30

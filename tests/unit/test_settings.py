@@ -183,11 +183,11 @@ def test_nobody_else_reads_them() -> None:
     }
     # What was given to a run, what a test wants to die, and what `reprise/environment.py` asks.
     assert readers == {
-        "executor/drivers/pod_manifest.py",
-        "executor/drivers/run_log.py",
-        "executor/drivers/simulated.py",
+        "executor/drivers/kubernetes/pod_manifest.py",
+        "executor/drivers/simulated/run_log.py",
+        "executor/drivers/simulated/driver.py",
         "executor/failpoints.py",
-        "sessions_app/failpoints.py",
+        "sessions_app/db/failpoints.py",
         "reprise/production.py",
     }
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.evidence import ContainerFacts, Termination
+from retry.evidence.termination import ContainerFacts, Termination
 from retry.simulate import NAMESPACE, SHIPPED, Tally, made_up_id, simulate
-from sessions_app.api import simulate_parser
-from sessions_app.api.parsing import BodyTooLarge
-from sessions_app.api.simulate_parser import SimulateCall, SimulateParser
-from sessions_app.api.simulate_render import simulation_text
-from sessions_app.errors import InvalidInput, TooLarge
+from sessions_app.api.http.parsing import BodyTooLarge
+from sessions_app.api.simulate import parser
+from sessions_app.api.simulate.parser import SimulateCall, SimulateParser
+from sessions_app.api.simulate.render import simulation_text
+from sessions_app.core.errors import InvalidInput, TooLarge
 from tests.unit.retry.recorded import recorded
 
 
@@ -262,7 +262,7 @@ def test_all_faults_are_told_at_once_up_to_a_hundred() -> None:
 
 
 def test_more_terminations_than_one_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate_parser, "MAX_TERMINATIONS", 3)
+    monkeypatch.setattr(parser, "MAX_TERMINATIONS", 3)
     parsed({"chains": [{"terminations": [{}] * 2}, {"terminations": [{}]}]})
     with pytest.raises(TooLarge, match="more than 3 terminations in one call; send them in parts"):
         parsed({"chains": [{"terminations": [{}] * 2}, {"terminations": [{}] * 2}]})

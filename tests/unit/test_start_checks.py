@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from retry.causes import RetryCause
-from scheduler.pod_status import Progress, StartState
-from scheduler.start_checks import Again, Limits, Verdict, Watch, check
+from retry.evidence.causes import RetryCause
+from scheduler.core.pod_status import Progress, StartState
+from scheduler.core.start_checks import Again, Limits, Verdict, Watch, check
 
 BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
 LIMITS = Limits(30, 30, 10, 80, 180, 1800, 3)

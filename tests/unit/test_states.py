@@ -2,7 +2,7 @@ from itertools import product
 
 import pytest
 
-from sessions_app.states import (
+from sessions_app.core.states import (
     EVENT_TYPES,
     FINAL_STATUSES,
     LIVE_STATUSES,

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from sessions_app.steps import closing, put_off
+from sessions_app.db.deferred import closing, put_off
 
 
 class Done:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.webhook_guard import Guard, Refused
-from sessions_app.webhook_sender import url_host
+from sessions_app.webhooks.sender import url_host
+from sessions_app.webhooks.url_guard import Guard, Refused
 
 STRICT = Guard()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.webhook_rules import (
+from sessions_app.webhooks.rules import (
     DELAYS,
     TYPES,
     Answer,

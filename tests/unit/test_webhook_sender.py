@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app import webhook_sender
-from sessions_app.services.webhooks import secret_make
-from sessions_app.webhook_guard import Guard
-from sessions_app.webhook_rules import Answer
-from sessions_app.webhook_sender import EXCERPT, MOST_BYTES, Attempt, Message
+from sessions_app.webhooks import sender as webhook_sender
+from sessions_app.webhooks.endpoints import secret_make
+from sessions_app.webhooks.rules import Answer
+from sessions_app.webhooks.sender import EXCERPT, MOST_BYTES, Attempt, Message
+from sessions_app.webhooks.url_guard import Guard
 from tests.receiver import Receiver, Says, receiving
 
 LOCAL = Guard.of(["127.0.0.0/8"], [], http=True)

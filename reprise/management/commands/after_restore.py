@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from reprise.restored import mark_restored
+from reprise.upkeep.restored import mark_restored
 
 
 class Command(BaseCommand):

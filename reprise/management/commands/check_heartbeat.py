@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 from django.db.models.functions import Now
 
-from reprise.disk import write_refused
-from reprise.heartbeats import DEAD_SECONDS
 from reprise.models import Heartbeat
+from reprise.monitoring.disk import write_refused
+from reprise.worker.heartbeats import DEAD_SECONDS
 
 
 class Command(BaseCommand):

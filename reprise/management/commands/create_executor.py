@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from reprise.management.commands.create_project import BY
 from reprise.standalone.credentials import ensure_executor_token
 from scheduler.services.registration import executor_ensure
-from sessions_app.errors import DomainError
+from sessions_app.core.errors import DomainError
 from sessions_app.models import Project
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from sessions_app.errors import DomainError
-from sessions_app.services.tenants import project_ensure
+from sessions_app.core.errors import DomainError
+from sessions_app.services.resources.tenants import project_ensure
 
 BY = "manage.py"
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from reprise.management.commands.create_project import BY
 from scheduler.models import Executor
-from sessions_app.services.tokens import PREFIX_LENGTH, token_create
+from sessions_app.services.access.tokens import PREFIX_LENGTH, token_create
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from amqp.exceptions import AMQPError, PreconditionFailed
 from django.core.management.base import BaseCommand, CommandError
 from kombu.exceptions import OperationalError
 
-from reprise import broker
 from reprise.celery import app
+from reprise.worker import broker
 
 CONNECT_SECONDS = 5
 

@@ -26,7 +26,7 @@ from reprise.standalone.server import Standalone
 from scheduler.services.registration import executor_ensure
 from sessions_app.locks import database_now
 from sessions_app.models import Project
-from sessions_app.services.tenants import project_ensure
+from sessions_app.services.resources.tenants import project_ensure
 
 BULK = 500
 LOOK_SECONDS = 1.0

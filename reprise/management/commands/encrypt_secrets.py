@@ -7,9 +7,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from sessions_app.audit_context import audited
-from sessions_app.errors import SecretUnreadable
-from sessions_app.services.encrypt_secrets import (
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import SecretUnreadable
+from sessions_app.services.secrets.encrypt import (
     Encrypted,
     keys_in_use,
     secrets_check,

@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand
 
-from reprise.front import Front
+from reprise.front.app import Front
 from reprise.standalone.web import KEEP_ALIVE_SECONDS
 from reprise.wsgi import application
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from reprise.graphql_schema import schema_text
+from reprise.graphql.schema import schema_text
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
-from reprise.direct import connect
+from reprise.postgresql.direct import connect
 from reprise.postgresql.schema import (
     PATIENCE_SECONDS,
     PAUSE_SECONDS,

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from reprise.management.commands.create_project import BY
-from sessions_app.errors import DomainError
-from sessions_app.services.tokens import token_revoke
+from sessions_app.core.errors import DomainError
+from sessions_app.services.access.tokens import token_revoke
 
 
 class Command(BaseCommand):

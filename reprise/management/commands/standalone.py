@@ -13,7 +13,7 @@ from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.postgres import PostgresError
 from reprise.standalone.server import Standalone
-from sessions_app import unisolated
+from sessions_app.services.access import unisolated
 from variables.options import option
 
 

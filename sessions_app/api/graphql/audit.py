@@ -4,7 +4,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import audit_responses as shapes
 from sessions_app.api.graphql.connections import Page, connection_to, pages, slice_of, told
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
@@ -12,8 +11,9 @@ from sessions_app.api.graphql.nodes import with_session_keys
 from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
-from sessions_app.api.rest.audit import AuditFilter, audit_json, cursor_behind, place_behind
-from sessions_app.audit_selectors import audit_page
+from sessions_app.api.rest.audit_views import AuditFilter, audit_json, cursor_behind, place_behind
+from sessions_app.api.shapes import audit_shapes as shapes
+from sessions_app.selectors.audit import audit_page
 
 _Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
 

@@ -10,8 +10,8 @@ from django.db.models import Model
 from graphene import relay
 
 from sessions_app.api.graphql.peers import Peer, Peers, Tell
-from sessions_app.api.paging import MAX_PAGE, RowCursor, Rows
-from sessions_app.errors import InvalidInput
+from sessions_app.api.http.paging import MAX_PAGE, RowCursor, Rows
+from sessions_app.core.errors import InvalidInput
 
 PAGE = 100
 """Rows of a page if the query does not say."""

@@ -7,12 +7,12 @@ import graphene
 from graphql import EnumValueNode as Named
 from graphql import GraphQLEnumType, GraphQLError, GraphQLSchema, StringValueNode, ValueNode
 
-from retry.causes import RetryCause as Causes
-from retry.decide import Mode
+from retry.engine.decide import Mode
+from retry.evidence.causes import RetryCause as Causes
+from sessions_app.core.states import RetryState, Status
 from sessions_app.models.sessions import SessionType as SessionTypes
 from sessions_app.models.tenants import Role as Roles
 from sessions_app.models.webhooks import DeliveryState as DeliveryStates
-from sessions_app.states import RetryState, Status
 
 
 def enumeration(name: str, values: Iterable[str], description: str) -> Any:

@@ -9,8 +9,8 @@ from graphene.utils.str_converters import to_camel_case
 from graphql import GraphQLError, GraphQLSyntaxError
 from pydantic import BaseModel, ValidationError
 
-from sessions_app.api.problems import field_errors, problem_of
-from sessions_app.errors import InvalidInput
+from sessions_app.api.http.problems import field_errors, problem_of
+from sessions_app.core.errors import InvalidInput
 
 Model = TypeVar("Model", bound=BaseModel)
 logger = logging.getLogger(__name__)

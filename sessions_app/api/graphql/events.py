@@ -5,12 +5,12 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import responses as shapes
 from sessions_app.api.graphql.connections import Page, connection_to
 from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import shape_of
-from sessions_app.errors import NotFound
+from sessions_app.api.shapes import session_shapes as shapes
+from sessions_app.core.errors import NotFound
 from sessions_app.eventlog.event_json import event_json
 
 _EventShape: Any = shape_of(shapes.Event, kinds={"id": BigInt})

@@ -5,8 +5,8 @@ from typing import Any
 import graphene
 from graphene.utils.str_converters import to_camel_case
 
-from retry.policy import Bounds as BoundsModel
-from retry.policy import InlinePolicy as PolicyModel
+from retry.policies.inline import Bounds as BoundsModel
+from retry.policies.inline import InlinePolicy as PolicyModel
 from sessions_app.api.graphql.inputs import NULLABLE, PolicyNull, output_fields
 from sessions_app.api.graphql.peers import field_of
 

@@ -15,13 +15,13 @@ from graphene.utils.str_converters import to_camel_case
 from pydantic import AwareDatetime, BaseModel
 from pydantic.fields import FieldInfo
 
-from retry.causes import RetryCause
-from retry.decide import Mode
-from retry.policy import InlinePolicy
+from retry.engine.decide import Mode
+from retry.evidence.causes import RetryCause
+from retry.policies.inline import InlinePolicy
 from sessions_app.api.graphql import enums, scalars
 from sessions_app.api.graphql.errors import camel
+from sessions_app.core.states import RetryState, Status
 from sessions_app.models.tenants import Role
-from sessions_app.states import RetryState, Status
 
 _KINDS: dict[Any, Any] = {
     str: graphene.String,

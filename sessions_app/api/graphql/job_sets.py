@@ -6,8 +6,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import responses as shapes
-from sessions_app.api.filters import JobSetFilter
 from sessions_app.api.graphql.connections import (
     Page,
     Slice,
@@ -24,15 +22,17 @@ from sessions_app.api.graphql.events import EventConnection, event_peers
 from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of, one_by_one
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, projects_told
-from sessions_app.api.paging import job_set_cursor, job_set_place
-from sessions_app.api.render import job_set_json
+from sessions_app.api.http.paging import job_set_cursor, job_set_place
+from sessions_app.api.render.session_render import job_set_json
+from sessions_app.api.requests.queries import JobSetFilter
+from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Actor
-from sessions_app.cursors import START, parse_cursor
-from sessions_app.errors import NotFound
-from sessions_app.event_log import JobSet as Row
-from sessions_app.event_log import job_set_get, job_sets, job_sets_events
-from sessions_app.selectors import job_set_project, projects_visible
-from sessions_app.tenant_selectors import projects_listed
+from sessions_app.core.cursors import START, parse_cursor
+from sessions_app.core.errors import NotFound
+from sessions_app.eventlog.reading import JobSet as Row
+from sessions_app.eventlog.reading import job_set_get, job_sets, job_sets_events
+from sessions_app.selectors.sessions import job_set_project, projects_visible
+from sessions_app.selectors.tenants import projects_listed
 
 _Shape: Any = shape_of(shapes.JobSet, leave_out={"project"})
 

@@ -28,9 +28,9 @@ from graphql import (
     visit,
 )
 
-from sessions_app.api.calls.bulk import MAX_SESSIONS
 from sessions_app.api.graphql.errors import LimitExceeded
-from sessions_app.api.paging import MAX_PAGE
+from sessions_app.api.http.paging import MAX_PAGE
+from sessions_app.api.operations.bulk import MAX_SESSIONS
 
 MAX_TOKENS = 4_000
 """Words and marks in a document."""

@@ -11,7 +11,7 @@ from graphql_relay import from_global_id
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.peers import Peer
 from sessions_app.authorization import Actor
-from sessions_app.errors import NotFound
+from sessions_app.core.errors import NotFound
 
 Find = Callable[[Actor, str], Peer[Any]]
 """Finds a thing by its key; raises `NotFound`."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import policy_responses as shapes
 from sessions_app.api.graphql.connections import (
     Page,
     Slice,
@@ -31,18 +30,19 @@ from sessions_app.api.graphql.tenants import (
     resolve_project,
     seen_domain,
 )
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.policy_render import category_json, policies_json, revision_json
-from sessions_app.api.rest.policies import PolicyFilter
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
+from sessions_app.api.rest.policy_views import PolicyFilter
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.errors import NotFound
+from sessions_app.core.errors import NotFound
 from sessions_app.models import FailureCategory as CategoryRow
 from sessions_app.models import RetryPolicy as Row
 from sessions_app.models import RetryPolicyRevision as RevisionRow
-from sessions_app.page_selectors import policies_revisions
-from sessions_app.policy_selectors import category_get, policies_visible, policy_get
-from sessions_app.services.categories import category_version
-from sessions_app.services.policies import policy_version
+from sessions_app.selectors.peers import policies_revisions
+from sessions_app.selectors.policies import category_get, policies_visible, policy_get
+from sessions_app.services.resources.categories import category_version
+from sessions_app.services.resources.policies import policy_version
 
 _PolicyShape: Any = shape_of(shapes.Policy)
 _RevisionShape: Any = shape_of(shapes.PolicyRevision)

@@ -11,12 +11,12 @@ from sessions_app.api.graphql.nodes import found_by
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.shapes import arguments_of
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.rest.queues import QueueFilter
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.rest.queue_views import QueueFilter
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import Queue as Row
-from sessions_app.policy_selectors import queue_get, queues_visible
-from sessions_app.selectors import project_get, require_project
+from sessions_app.selectors.policies import queue_get, queues_visible
+from sessions_app.selectors.sessions import project_get, require_project
 
 QueueConnection = connection_to(Queue)
 

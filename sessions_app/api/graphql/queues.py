@@ -4,14 +4,14 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import policy_responses as shapes
 from sessions_app.api.graphql.nodes import Node
 from sessions_app.api.graphql.peers import Peer, field_of, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
-from sessions_app.api.policy_render import queue_json
+from sessions_app.api.render.policy_render import queue_json
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.models import Queue as Row
-from sessions_app.services.queues import queue_version
+from sessions_app.services.resources.queues import queue_version
 
 _Shape: Any = shape_of(shapes.Queue, leave_out={"project"})
 

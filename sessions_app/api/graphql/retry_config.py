@@ -4,8 +4,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import responses as shapes
-from sessions_app.api.calls.retry_config import READ
 from sessions_app.api.graphql.connections import one
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryMode
@@ -20,11 +18,13 @@ from sessions_app.api.graphql.peers import field_of
 from sessions_app.api.graphql.policies import VERSION
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import shape_of
-from sessions_app.api.retry_config_render import defaults_json, effective_json, settings_json
+from sessions_app.api.operations.retry_config import READ
+from sessions_app.api.render.retry_config_render import defaults_json, effective_json, settings_json
+from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults as DefaultsRow
 from sessions_app.models import RetrySettings as SettingsRow
-from sessions_app.services.retry_config import layer_version
+from sessions_app.services.resources.retry_config import layer_version
 
 _DefaultsShape: Any = shape_of(
     shapes.Defaults,

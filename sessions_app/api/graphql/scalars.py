@@ -6,7 +6,7 @@ from graphene import Scalar
 from graphql import GraphQLError, IntValueNode, StringValueNode, ValueNode, print_ast
 from graphql.utilities import value_from_ast_untyped
 
-from sessions_app.api.parsing import BODY, checked
+from sessions_app.api.http.parsing import BODY, checked
 
 
 class _Text(Scalar):

@@ -5,12 +5,12 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.calls.policies import ScopeQuery
 from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.operations.policies import ScopeQuery
 from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.errors import InvalidInput
+from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.selectors import domain_get, project_get
+from sessions_app.selectors.sessions import domain_get, project_get
 
 SCOPE: dict[str, Any] = {
     "domain": graphene.String(description="The name of a domain."),

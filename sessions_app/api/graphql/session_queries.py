@@ -5,7 +5,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.filters import SessionConditions
 from sessions_app.api.graphql.connections import Page, one, page_of, pages
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import (
@@ -20,12 +19,13 @@ from sessions_app.api.graphql.nodes import found_by, uuid_of, with_session_keys
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.sessions import Session, SessionConnection
 from sessions_app.api.graphql.shapes import filter_of
-from sessions_app.api.paging import SessionCursor
-from sessions_app.api.render import sessions_json
+from sessions_app.api.http.paging import SessionCursor
+from sessions_app.api.render.session_render import sessions_json
+from sessions_app.api.requests.queries import SessionConditions
 from sessions_app.authorization import Actor
 from sessions_app.models import Session as Row
-from sessions_app.selectors import require_project, session_get
-from sessions_app.session_pages import sessions_page
+from sessions_app.selectors.session_pages import sessions_page
+from sessions_app.selectors.sessions import require_project, session_get
 
 NEWEST = "created_at_desc"
 _ORDERS = {NEWEST: "-created_at", "created_at_asc": "created_at"}

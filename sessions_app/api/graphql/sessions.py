@@ -7,7 +7,6 @@ from typing import Any
 import graphene
 from django.db.models import prefetch_related_objects
 
-from sessions_app.api import responses as shapes
 from sessions_app.api.graphql.connections import (
     Page,
     Slice,
@@ -26,25 +25,26 @@ from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.render import (
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.render.session_render import (
     attempt_json,
     decision_json,
     pending_json,
     sessions_json,
     spec_json,
 )
+from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Actor
-from sessions_app.errors import InvalidInput
+from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Session as Row
-from sessions_app.page_selectors import (
+from sessions_app.selectors.peers import (
     chains_attempts,
     decisions_found,
     sessions_events,
     sessions_found,
 )
-from sessions_app.policy_selectors import queues_visible
-from sessions_app.selectors import chains_of
+from sessions_app.selectors.policies import queues_visible
+from sessions_app.selectors.sessions import chains_of
 
 _PENDING = {"pending_reason", "why_pending"}
 _PENDING_HELP = "Of one session that is asked for alone: it takes a look at every executor."

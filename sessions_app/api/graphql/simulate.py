@@ -8,18 +8,18 @@ import graphene
 from pydantic_core import to_json
 
 from retry.simulate import Attempt, Outcome
-from sessions_app.api import simulate_responses as shapes
 from sessions_app.api.graphql.connections import PAGE, one
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryCause
 from sessions_app.api.graphql.shapes import arguments_of, type_of
-from sessions_app.api.paging import MAX_PAGE
-from sessions_app.api.simulate_body import SimulateBody
-from sessions_app.api.simulate_parser import read_call
-from sessions_app.api.simulate_render import simulated_json
-from sessions_app.api.simulations import simulated, take_slot
+from sessions_app.api.http.paging import MAX_PAGE
+from sessions_app.api.simulate import shapes
+from sessions_app.api.simulate.body import SimulateBody
+from sessions_app.api.simulate.parser import read_call
+from sessions_app.api.simulate.render import simulated_json
+from sessions_app.api.simulate.run import simulated, take_slot
 from sessions_app.authorization import Action, authorize
-from sessions_app.errors import InvalidInput
+from sessions_app.core.errors import InvalidInput
 
 type_of(shapes.SimulatedAttempt, kinds={"cause": RetryCause})
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import responses, tenant_responses
 from sessions_app.api.graphql.connections import Page, connection_to, one, page_of, pages
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
@@ -22,20 +21,21 @@ from sessions_app.api.graphql.tenants import (
     resolve_project,
     split_address,
 )
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.rest.memberships import MembershipFilter, membership_json
-from sessions_app.api.rest.quotas import quotas_json
-from sessions_app.api.rest.tenants import DomainFilter, ProjectFilter
-from sessions_app.api.rest.tokens import TokenFilter, token_json
-from sessions_app.api.rest.whoami import whoami_json
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.rest.membership_views import MembershipFilter, membership_json
+from sessions_app.api.rest.quota_views import quotas_json
+from sessions_app.api.rest.tenant_views import DomainFilter, ProjectFilter
+from sessions_app.api.rest.token_views import TokenFilter, token_json
+from sessions_app.api.rest.whoami_view import whoami_json
+from sessions_app.api.shapes import session_shapes, tenant_shapes
 from sessions_app.authorization import Action, Actor
-from sessions_app.errors import NotFound
+from sessions_app.core.errors import NotFound
 from sessions_app.models import ApiToken
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Membership as MembershipRow
 from sessions_app.models import Project as ProjectRow
-from sessions_app.selectors import domain_get, project_get, require_project
-from sessions_app.tenant_selectors import (
+from sessions_app.selectors.sessions import domain_get, project_get, require_project
+from sessions_app.selectors.tenants import (
     domains_visible,
     membership_get,
     memberships_visible,
@@ -45,10 +45,10 @@ from sessions_app.tenant_selectors import (
 )
 
 _MembershipShape: Any = shape_of(
-    tenant_responses.Membership, leave_out={"id", "domain", "project"}, kinds={"role": Role}
+    tenant_shapes.Membership, leave_out={"id", "domain", "project"}, kinds={"role": Role}
 )
-_TokenShape: Any = shape_of(tenant_responses.Token, leave_out={"project"})
-_WhoAmIShape: Any = shape_of(responses.WhoAmI, leave_out={"project"})
+_TokenShape: Any = shape_of(tenant_shapes.Token, leave_out={"project"})
+_WhoAmIShape: Any = shape_of(session_shapes.WhoAmI, leave_out={"project"})
 
 
 class Membership(_MembershipShape, graphene.ObjectType):
@@ -143,7 +143,7 @@ class TenantQueries:
         TokenConnection, "One's own, or all for a cluster admin.", **arguments_of(TokenFilter)
     )
     quotas = one(
-        type_of(responses.Quotas),
+        type_of(session_shapes.Quotas),
         "The limits of a project or a domain, and what is in use.",
         **SCOPE,
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import webhook_responses as shapes
 from sessions_app.api.graphql.connections import (
     Page,
     Slice,
@@ -25,19 +24,20 @@ from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
-from sessions_app.api.paging import RowCursor
-from sessions_app.api.rest.webhooks import (
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.rest.webhook_views import (
     DeliveryFilter,
     WebhookFilter,
     delivery_json,
     webhook_json,
 )
+from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow
 from sessions_app.models import WebhookEndpoint as Row
-from sessions_app.page_selectors import webhooks_deliveries
-from sessions_app.selectors import require_project
-from sessions_app.webhook_selectors import webhook_get, webhooks_visible
+from sessions_app.selectors.peers import webhooks_deliveries
+from sessions_app.selectors.sessions import require_project
+from sessions_app.selectors.webhooks import webhook_get, webhooks_visible
 
 _WebhookShape: Any = shape_of(shapes.Webhook, leave_out={"id", "project"})
 _DeliveryShape: Any = shape_of(

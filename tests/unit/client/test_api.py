@@ -11,7 +11,7 @@ from reprise_client import (
     ServerUnreachable,
 )
 
-from retry.policy import InlinePolicy
+from retry.policies.inline import InlinePolicy
 from tests.unit.client import answers
 from tests.unit.client.answers import IDS
 from tests.unit.client.server import TOKEN, FakeServer, Reply, problem

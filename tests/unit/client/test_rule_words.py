@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from reprise_client.cli.rule_words import backoff_words, rule_label, rule_words
 
-from retry.rules import Rule
+from retry.policies.documents import Rule
 
 EXIT = {"action": "Retry", "onExitCodes": {"operator": "In", "values": [137, 143]}}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from retry.policy import InlinePolicy
+from retry.policies.inline import InlinePolicy
 from tests.unit.client import answers
 from tests.unit.client.answers import IDS
 from tests.unit.client.conftest import Command

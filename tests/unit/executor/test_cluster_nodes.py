@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from executor.drivers.cluster_nodes import NodeSurvey, requests_of
-from executor.drivers.kubernetes_api import Cluster, Listed
+from executor.drivers.kubernetes.api import Cluster, Listed
+from executor.drivers.kubernetes.nodes import NodeSurvey, requests_of
 
 
 def container(cpu: str = "", memory: str = "", **more: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers.api_refusals import Transient
-from executor.drivers.kubernetes_api import Access, Cluster
+from executor.drivers.kubernetes.api import Access, Cluster
+from executor.drivers.kubernetes.api_refusals import Transient
 
 
 @pytest.mark.parametrize("spared", [False, True])

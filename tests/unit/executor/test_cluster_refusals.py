@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from executor.drivers.api_refusals import (
+from executor.drivers.kubernetes.api import Cluster
+from executor.drivers.kubernetes.api_refusals import (
     ApiRefusal,
     Exists,
     Expired,
@@ -18,8 +19,7 @@ from executor.drivers.api_refusals import (
     Transient,
     refusal_of,
 )
-from executor.drivers.kubernetes_api import Cluster
-from executor.drivers.object_maker import MOST_REFUSED, ObjectMaker, Patience
+from executor.drivers.kubernetes.object_maker import MOST_REFUSED, ObjectMaker, Patience
 
 POD = 'pods "reprise-1-0" is forbidden: '
 

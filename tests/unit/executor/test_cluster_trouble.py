@@ -5,8 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from executor.drivers import cluster_trouble, pod_names
-from executor.drivers.api_refusals import (
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes import trouble as cluster_trouble
+from executor.drivers.kubernetes.api import Cluster
+from executor.drivers.kubernetes.api_refusals import (
     ApiRefusal,
     Exists,
     NamespaceTransient,
@@ -14,8 +16,7 @@ from executor.drivers.api_refusals import (
     OwnTrouble,
     Transient,
 )
-from executor.drivers.cluster_trouble import MOST_TOLD, ClusterTrouble
-from executor.drivers.kubernetes_api import Cluster
+from executor.drivers.kubernetes.trouble import MOST_TOLD, ClusterTrouble
 
 QUOTA = NamespaceTrouble("exceeded quota: few (403)")
 WEBHOOK = NamespaceTransient("failed calling webhook (500)", unsure=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers import landlock
+from executor.drivers.local import landlock
 from tests.executor_fake import FakeServer, FakeSession
 from tests.unit.executor.conftest import ROOT, AgentProcess, alive, until
 
@@ -30,7 +30,7 @@ of_landlock = pytest.mark.skipif(
 # An agent on another kernel: what it finds there is the only thing that is not real.
 START = """
 import sys
-from executor.drivers import landlock
+from executor.drivers.local import landlock
 kernel = int(sys.argv.pop(1))
 landlock.abi = lambda: kernel
 from executor.__main__ import main

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from executor.drivers.log_copy import MISSING, LogCopy, Mark
+from executor.drivers.kubernetes.log_copy import MISSING, LogCopy, Mark
 
 BASE = "2026-11-21T00:00:{:02d}.{:09d}Z "
 

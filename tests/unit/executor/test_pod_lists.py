@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from executor.drivers import pod_names
-from executor.drivers.pod_run import Known, Place, key_of_pod, noted
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes.pod_run import Known, Place, key_of_pod, noted
 from tests.unit.retry.recorded import NAMES, recorded
 
 LABELS = {

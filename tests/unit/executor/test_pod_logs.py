@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from reprise_client.wire import LeaseKey
 
-from executor.drivers import pod_logs
-from executor.drivers.pod_logs import LogKeeper
-from executor.drivers.pod_run import Known, PodRun
-from executor.drivers.pod_story import SessionStory
+from executor.drivers.kubernetes import pod_logs
+from executor.drivers.kubernetes.pod_logs import LogKeeper
+from executor.drivers.kubernetes.pod_run import Known, PodRun
+from executor.drivers.kubernetes.pod_story import SessionStory
 from executor.runs import RunFiles
 
 

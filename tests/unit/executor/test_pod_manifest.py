@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
-from executor.drivers import pod_names
-from executor.drivers.pod_manifest import (
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes.pod_manifest import (
     ManifestError,
     headless_service,
     manifests,
     problem_of,
     secret,
 )
-from executor.drivers.pod_merge import literal
+from executor.drivers.kubernetes.pod_merge import literal
 from executor.drivers.protocol import Order
 from executor.runs import RunFiles
 from podspec.specification import REFUSED

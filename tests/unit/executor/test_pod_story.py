@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
-from executor.drivers.pod_story import SessionStory
-from executor.drivers.pod_trim import ALL_MESSAGES, MOST_STATUSES, trimmed
+from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_trim import ALL_MESSAGES, MOST_STATUSES, trimmed
 from executor.drivers.protocol import Observation
 
 KEY = LeaseKey("s", 1)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from reprise_client.wire import Spec
 
-from executor.drivers.local import LocalDriver
-from executor.drivers.simulated import SimulatedDriver
-from executor.drivers.simulation import Script
+from executor.drivers.local.driver import LocalDriver
+from executor.drivers.simulated.driver import SimulatedDriver
+from executor.drivers.simulated.script import Script
 from podspec.quantity import LARGEST
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 

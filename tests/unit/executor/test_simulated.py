@@ -9,8 +9,8 @@ import pytest
 from reprise_client.wire import LeaseKey, Spec
 
 from executor.drivers.protocol import Observation, Order
-from executor.drivers.simulated import SimulatedDriver
-from executor.drivers.simulation import Script, ScriptError, Storm
+from executor.drivers.simulated.driver import SimulatedDriver
+from executor.drivers.simulated.script import Script, ScriptError, Storm
 from executor.runs import NOWHERE, RunFiles
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retry.causes import RetryCause
-from retry.decide import Chain, Decision, Settings, decide
-from retry.evidence import ContainerFacts, Termination
-from retry.matching import CompiledCategory, NamedPolicy
-from retry.merge import NO_BOUNDS, MergedBounds
-from retry.policy import InlinePolicy
+from retry.engine.decide import Chain, Decision, Settings, decide
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import ContainerFacts, Termination
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import CompiledCategory, NamedPolicy
+from retry.policies.merge import NO_BOUNDS, MergedBounds
 
 SESSION_ID = "11111111-2222-4333-8444-555555555555"
 ROOT_CREATED_AT = datetime(2030, 1, 1, tzinfo=UTC)

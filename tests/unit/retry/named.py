@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from retry.categories import FailureCategory
-from retry.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
-from retry.rules import PolicyDocument
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import PolicyDocument
+from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
 
 
 def as_document(*rules: dict[str, Any], name: str = "infra", **spec: Any) -> dict[str, Any]:

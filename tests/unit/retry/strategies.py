@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retry.causes import FAILURE_CAUSES, PLATFORM_CAUSES
-from retry.decide import Mode, Settings
-from retry.evidence import ContainerFacts, Termination
-from retry.merge import Bound, Layer, MergedBounds
-from retry.policy import InlinePolicy
+from retry.engine.decide import Mode, Settings
+from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
+from retry.evidence.termination import ContainerFacts, Termination
+from retry.policies.inline import InlinePolicy
+from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import NOW
 
 WORDS = st.sampled_from(

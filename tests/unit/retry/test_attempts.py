@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from retry.attempts import attempt_words, budget_words
-from retry.decide import Settings, open_budgets
-from retry.matching import NamedPolicy
+from retry.engine.decide import Settings, open_budgets
+from retry.explain.attempts import attempt_words, budget_words
+from retry.policies.matching import NamedPolicy
 from tests.unit.retry.build import PREEMPTED as A_PREEMPTION
 from tests.unit.retry.build import a_chain, a_policy, decided, exited
 from tests.unit.retry.named import named as a_named

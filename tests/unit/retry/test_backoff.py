@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retry.backoff import DELAY_CEILING, Backoff, Delay, delay_of, jitter_fraction
-from retry.policy import InlinePolicy, JitterMode
+from retry.policies.backoff import DELAY_CEILING, Backoff, Delay, delay_of, jitter_fraction
+from retry.policies.inline import InlinePolicy, JitterMode
 from tests.unit.retry.build import SESSION_ID, a_policy
 from tests.unit.retry.strategies import fractions, policies
 

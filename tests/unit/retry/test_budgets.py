@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from retry.decide import Settings, budgets, counters_after, max_attempts, open_budgets
-from retry.matching import NamedPolicy
+from retry.engine.decide import Settings, budgets, counters_after, max_attempts, open_budgets
+from retry.policies.matching import NamedPolicy
 from tests.unit.retry.build import a_policy
 from tests.unit.retry.named import named as a_named
 

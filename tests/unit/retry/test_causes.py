@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from retry.causes import (
+from retry.evidence.causes import (
     FAILURE_CAUSES,
     NEVER_CAUSES,
     PLATFORM_CAUSES,
@@ -15,7 +15,7 @@ from retry.causes import (
     oom_killed,
     rule_conditions,
 )
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from tests.unit.retry.build import a_container
 
 OWN_LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 32Mi."

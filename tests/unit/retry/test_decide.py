@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from retry.causes import NEVER_CAUSES, RetryCause
-from retry.decide import Decision, Mode, Settings, decide
-from retry.evidence import Termination
-from retry.merge import NO_BOUNDS, Bound, Layer, MergedBounds
+from retry.engine.decide import Decision, Mode, Settings, decide
+from retry.evidence.causes import NEVER_CAUSES, RetryCause
+from retry.evidence.termination import Termination
+from retry.policies.merge import NO_BOUNDS, Bound, Layer, MergedBounds
 from tests.unit.retry.build import (
     NOW,
     PREEMPTED,

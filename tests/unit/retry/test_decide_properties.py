@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.causes import RetryCause, cause_class, classify
-from retry.decide import (
+from retry.engine.decide import (
     Chain,
     Decision,
     Mode,
@@ -16,10 +15,11 @@ from retry.decide import (
     max_attempts,
     open_budgets,
 )
-from retry.evidence import Termination
-from retry.explain import explain
-from retry.merge import NO_BOUNDS, MergedBounds, bounded
-from retry.policy import InlinePolicy
+from retry.evidence.causes import RetryCause, cause_class, classify
+from retry.evidence.termination import Termination
+from retry.explain.sentences import explain
+from retry.policies.inline import InlinePolicy
+from retry.policies.merge import NO_BOUNDS, MergedBounds, bounded
 from tests.unit.retry import strategies
 from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
 

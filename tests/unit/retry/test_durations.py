@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.durations import in_words, parse_duration
+from retry.units.durations import in_words, parse_duration
 
 LONGEST = 9_223_372_036.854_775_807
 

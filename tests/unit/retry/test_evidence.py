@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.causes import RetryCause, classify
-from retry.evidence import (
+from retry.evidence.causes import RetryCause, classify
+from retry.evidence.termination import (
     ContainerFacts,
     Termination,
     exit_code_of,

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from retry.causes import RetryCause
-from retry.decide import Decision, Mode, Settings
-from retry.endings import told_of
-from retry.evidence import Termination
-from retry.explain import explain
-from retry.merge import Bound, Layer, MergedBounds
+from retry.engine.decide import Decision, Mode, Settings
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import Termination
+from retry.explain.endings import told_of
+from retry.explain.sentences import explain
+from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exited
 from tests.unit.retry.recorded import NAMES, composed, recorded
 

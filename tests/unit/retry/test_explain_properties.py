@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from retry.advice import REASONS
-from retry.categories import FailureCategory
-from retry.decide import Decision, Mode, Settings
-from retry.evidence import Termination
-from retry.explain import explain
-from retry.matching import compile_category, compile_policy
-from retry.merge import Layer, merge, merge_bounds
-from retry.policy import Bounds, InlinePolicy
-from retry.rules import PolicyDocument
+from retry.engine.decide import Decision, Mode, Settings
+from retry.evidence.termination import Termination
+from retry.explain.advice import REASONS
+from retry.explain.sentences import explain
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import PolicyDocument
+from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.matching import compile_category, compile_policy
+from retry.policies.merge import Layer, merge, merge_bounds
 from tests.unit.retry import worlds
 from tests.unit.retry.build import NOW, a_chain, decided
 from tests.unit.retry.strategies import json_values

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from retry.advice import REASONS, advice
-from retry.causes import RetryCause
-from retry.decide import Decision, Mode, Settings
-from retry.evidence import Termination
-from retry.explain import explain
+from retry.engine.decide import Decision, Mode, Settings
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import Termination
+from retry.explain.advice import REASONS, advice
+from retry.explain.sentences import explain
 from tests.unit.retry.build import NOW, PREEMPTED, a_chain, a_container, decided, exited
 from tests.unit.retry.named import category, named
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from retry.evidence import Termination
+from retry.evidence.termination import Termination
 from tests.unit.retry.build import NOW, PREEMPTED, a_chain, decided, exited
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from retry.growth import Growth, grown
-from retry.rules import MemoryGrowth
+from retry.engine.memory_growth import Growth, grown
+from retry.policies.documents import MemoryGrowth
 
 GIB = 2**30
 

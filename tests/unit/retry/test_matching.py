@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from retry.evidence import ContainerFacts, Termination
-from retry.rules import MATCHERS
+from retry.evidence.termination import ContainerFacts, Termination
+from retry.policies.documents import MATCHERS
 from tests.unit.retry.build import PREEMPTED, a_container, decided, exited
 from tests.unit.retry.named import category, named
 

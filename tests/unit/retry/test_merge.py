@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.merge import (
+from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.merge import (
     NO_BOUNDS,
     Bound,
     Layer,
@@ -14,7 +15,6 @@ from retry.merge import (
     merge_bounds,
     violations,
 )
-from retry.policy import Bounds, InlinePolicy
 from tests.unit.retry import strategies
 from tests.unit.retry.build import a_policy
 

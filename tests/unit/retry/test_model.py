@@ -9,14 +9,14 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from retry.categories import FailureCategory
-from retry.causes import RetryCause
-from retry.decide import Chain, Decision, Mode, Settings, counters_after, decide
-from retry.evidence import Termination
-from retry.matching import compile_category, compile_policy
-from retry.merge import Layer, merge, merge_bounds
-from retry.policy import Bounds, InlinePolicy
-from retry.rules import PolicyDocument
+from retry.engine.decide import Chain, Decision, Mode, Settings, counters_after, decide
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import Termination
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import PolicyDocument
+from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.matching import compile_category, compile_policy
+from retry.policies.merge import Layer, merge, merge_bounds
 from tests.unit.retry import model, worlds
 from tests.unit.retry.build import ROOT_CREATED_AT
 from tests.unit.retry.model_facts import Json

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers.pod_trim import trimmed
-from retry.causes import classify
-from retry.node_refusals import NODE_REFUSALS
-from retry.pods import termination_from_pod
-from scheduler.pod_status import assess
+from executor.drivers.kubernetes.pod_trim import trimmed
+from retry.evidence.causes import classify
+from retry.evidence.node_refusals import NODE_REFUSALS
+from retry.evidence.pods import termination_from_pod
+from scheduler.core.pod_status import assess
 from tests.unit.retry.recorded import composed, container, ended, recorded
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.pacing import MINUTE, Key, Pace, Slot, SlotBook
+from retry.storm_limits import MINUTE, Key, Pace, Slot, SlotBook
 
 LIMITS = st.none() | st.integers(1, 4)
 PACES = st.builds(Pace, LIMITS, LIMITS).filter(lambda pace: pace.limited)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.evidence import Termination
-from retry.patterns import pattern
+from retry.evidence.termination import Termination
+from retry.policies.patterns import pattern
 from tests.unit.retry.build import decided
 from tests.unit.retry.named import category, named
 

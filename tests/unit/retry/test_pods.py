@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from retry.causes import classify, rule_conditions
-from retry.evidence import Termination, exit_code_of, first_failed_container
-from retry.pods import first_end, termination_from_pod
+from retry.evidence.causes import classify, rule_conditions
+from retry.evidence.pods import first_end, termination_from_pod
+from retry.evidence.termination import Termination, exit_code_of, first_failed_container
 from tests.unit.retry.recorded import (
     LOGS,
     NAMES,

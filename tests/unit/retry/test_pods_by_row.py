@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from retry.causes import RetryCause, classify, rule_conditions
-from retry.evidence import Termination
-from retry.pods import termination_from_pod
+from retry.evidence.causes import RetryCause, classify, rule_conditions
+from retry.evidence.pods import termination_from_pod
+from retry.evidence.termination import Termination
 from tests.unit.retry.recorded import condition, container, ended, recorded
 
 OWN_LIMIT = 'Usage of EmptyDir volume "scratch" exceeds the limit "32Mi". '

@@ -4,9 +4,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.causes import RULE_CONDITIONS, RetryCause, classify, rule_conditions
-from retry.evidence import Termination, exit_code_of
-from retry.pods import first_end, termination_from_pod
+from retry.evidence.causes import RULE_CONDITIONS, RetryCause, classify, rule_conditions
+from retry.evidence.pods import first_end, termination_from_pod
+from retry.evidence.termination import Termination, exit_code_of
 from tests.unit.retry.recorded import NAMES, recorded
 from tests.unit.retry.strategies import WORDS, json_values
 

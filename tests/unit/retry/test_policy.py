@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel, ValidationError
 
-from retry.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
-from retry.policy import (
+from retry.evidence.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
+from retry.policies.inline import (
     BackoffStrategy,
     Bounds,
     InlinePolicy,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from retry.resources import merged_resources
+from retry.units.resources import merged_resources
 
 PLAIN = {"cpu": "1", "memory": "1Gi"}
 GROUPED = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}

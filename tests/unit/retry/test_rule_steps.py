@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from retry.decide import Decision, Mode, Settings, counters_after
-from retry.evidence import Termination
-from retry.matching import NamedPolicy
-from retry.merge import Bound, Layer, MergedBounds
+from retry.engine.decide import Decision, Mode, Settings, counters_after
+from retry.evidence.termination import Termination
+from retry.policies.matching import NamedPolicy
+from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import NOW, PREEMPTED, ROOT_CREATED_AT, a_chain, decided, exited
 from tests.unit.retry.named import named, on_causes, read
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retry.categories import FailureCategory
-from retry.causes import NEVER_CAUSES, RULE_CONDITIONS, RetryCause
-from retry.matching import compile_category, compile_policy
-from retry.rule_fields import CONDITIONS
-from retry.rules import Part, PolicyDocument
-from retry.shadows import shadowed
-from sessions_app.api.problems import field_errors
+from retry.evidence.causes import NEVER_CAUSES, RULE_CONDITIONS, RetryCause
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import Part, PolicyDocument
+from retry.policies.fields import CONDITIONS
+from retry.policies.matching import compile_category, compile_policy
+from retry.policies.unreachable_rules import shadowed
+from sessions_app.api.http.problems import field_errors
 from tests.unit.retry import worlds
 from tests.unit.retry.named import as_document, read
 from tests.unit.retry.strategies import json_values

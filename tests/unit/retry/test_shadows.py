@@ -4,8 +4,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from retry.evidence import Termination
-from retry.shadows import shadowed
+from retry.evidence.termination import Termination
+from retry.policies.unreachable_rules import shadowed
 from tests.unit.retry import worlds
 from tests.unit.retry.build import decided
 from tests.unit.retry.named import category, named, read

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from retry.decide import Chain, Settings, counters_after, decide
-from retry.evidence import Termination
-from retry.matching import NamedPolicy, compile_policy
-from retry.merge import NO_BOUNDS
-from retry.policy import InlinePolicy
-from retry.rules import PolicyDocument
+from retry.engine.decide import Chain, Settings, counters_after, decide
+from retry.evidence.termination import Termination
+from retry.policies.documents import PolicyDocument
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import NamedPolicy, compile_policy
+from retry.policies.merge import NO_BOUNDS
 from retry.simulate import (
     MAX_CHANGED,
     ROOT_CREATED_AT,

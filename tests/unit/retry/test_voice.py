@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.evidence import Termination
-from retry.voice import SILENCE, Voice, voice_of
+from retry.engine.workload_message import SILENCE, Voice, voice_of
+from retry.evidence.termination import Termination
 from tests.unit.retry.build import a_container, decided
 from tests.unit.retry.named import category
 from tests.unit.retry.strategies import json_values

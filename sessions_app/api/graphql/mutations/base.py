@@ -18,12 +18,12 @@ from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.errors import code_of, extra_of
 from sessions_app.api.graphql.inputs import input_fields, path_of, plain
 from sessions_app.api.graphql.peers import field_of
-from sessions_app.api.parsing import BODY, checked
-from sessions_app.api.preconditions import IF_MATCH
-from sessions_app.api.problems import problem_of
-from sessions_app.errors import InvalidInput
+from sessions_app.api.http.parsing import BODY, checked
+from sessions_app.api.http.preconditions import IF_MATCH
+from sessions_app.api.http.problems import problem_of
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.versions import Expected
 from sessions_app.instruments import GRAPHQL_ERRORS
-from sessions_app.versions import Expected
 
 ErrorCode = enumeration(
     "MutationErrorCode",

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import graphene
 
-from sessions_app.api.calls import bulk as calls
 from sessions_app.api.graphql import scalars
 from sessions_app.api.graphql.context import Context, actor_of
 from sessions_app.api.graphql.enums import enumeration
@@ -17,13 +16,14 @@ from sessions_app.api.graphql.nodes import with_session_keys
 from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
 from sessions_app.api.graphql.session_queries import SessionFilterInput
 from sessions_app.api.graphql.sessions import Session
-from sessions_app.api.render import sessions_json
-from sessions_app.api.requests import SessionCreate
+from sessions_app.api.operations import bulk as calls
+from sessions_app.api.render.session_render import sessions_json
+from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.authorization import Actor
-from sessions_app.errors import DomainError
-from sessions_app.page_selectors import sessions_found
-from sessions_app.services.manual_retry import Granted
-from sessions_app.services.submit import Submitted
+from sessions_app.core.errors import DomainError
+from sessions_app.selectors.peers import sessions_found
+from sessions_app.services.chains.manual_retry import Granted
+from sessions_app.services.sessions.submit import Submitted
 
 Told = dict[str, Any]
 """What became of one session, by the names of the fields of an outcome."""

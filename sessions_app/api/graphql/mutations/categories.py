@@ -5,12 +5,12 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from sessions_app.api.calls import categories as calls
-from sessions_app.api.calls.categories import CategoryBody, CategoryChanges
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.policies import FailureCategory, categories_told
+from sessions_app.api.operations import categories as operations
+from sessions_app.api.operations.categories import CategoryBody, CategoryChanges
 from sessions_app.models import FailureCategory as Row
 
 
@@ -35,7 +35,7 @@ class CreateFailureCategory(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /failure-categories/`."""
-        return {"failure_category": _told(calls.create(context.actor, given))}
+        return {"failure_category": _told(operations.create(context.actor, given))}
 
 
 class ReplaceFailureCategory(Change):
@@ -52,7 +52,7 @@ class ReplaceFailureCategory(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PUT /failure-categories/{name}/`."""
         expected = expected_of(given)
-        row, created = calls.put(context.actor, given["name"], given, expected)
+        row, created = operations.put(context.actor, given["name"], given, expected)
         return {"failure_category": _told(row), "created": created}
 
 
@@ -69,7 +69,7 @@ class UpdateFailureCategory(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PATCH /failure-categories/{name}/`."""
         expected, name = expected_of(given), given.pop("name")
-        row = calls.change(context.actor, name, given, expected)
+        row = operations.change(context.actor, name, given, expected)
         return {"failure_category": _told(row)}
 
 
@@ -81,7 +81,7 @@ class DeleteFailureCategory(Deletion):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /failure-categories/{name}/`."""
-        calls.delete(context.actor, given["name"], expected_of(given))
+        operations.delete(context.actor, given["name"], expected_of(given))
         return {"deleted_id": to_global_id("FailureCategory", given["name"])}
 
 

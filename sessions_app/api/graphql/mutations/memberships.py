@@ -5,14 +5,14 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from sessions_app.api.calls import memberships as calls
-from sessions_app.api.calls.memberships import MembershipChange, MembershipCreate
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
 from sessions_app.api.graphql.nodes import key_of
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.tenant_queries import Membership, memberships_told
-from sessions_app.errors import NotFound
+from sessions_app.api.operations import memberships as operations
+from sessions_app.api.operations.memberships import MembershipChange, MembershipCreate
+from sessions_app.core.errors import NotFound
 from sessions_app.models import Membership as Row
 
 
@@ -44,7 +44,7 @@ class CreateMembership(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /memberships/`."""
-        return {"membership": _told(calls.create(context.actor, given))}
+        return {"membership": _told(operations.create(context.actor, given))}
 
 
 class UpdateMembership(Change):
@@ -60,7 +60,7 @@ class UpdateMembership(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PATCH /memberships/{id}/`."""
         key = _key(given)
-        return {"membership": _told(calls.change(context.actor, key, given))}
+        return {"membership": _told(operations.change(context.actor, key, given))}
 
 
 class DeleteMembership(Deletion):
@@ -72,7 +72,7 @@ class DeleteMembership(Deletion):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /memberships/{id}/`."""
         key = _key(given)
-        calls.delete(context.actor, key)
+        operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Membership", key)}
 
 

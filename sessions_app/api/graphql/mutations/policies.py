@@ -9,10 +9,7 @@ import graphene
 from graphql_relay import to_global_id
 from pydantic import ValidationError
 
-from retry.rules import API_VERSION, Spec
-from sessions_app.api.calls import policies as calls
-from sessions_app.api.calls.policies import ScopeQuery
-from sessions_app.api.documents import parse_yaml
+from retry.policies.documents import API_VERSION, Spec
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
@@ -21,11 +18,14 @@ from sessions_app.api.graphql.mutations.scopes import OfScope, OfScopeVersion, t
 from sessions_app.api.graphql.peers import alone
 from sessions_app.api.graphql.policies import RetryPolicy
 from sessions_app.api.graphql.scalars import JSON
-from sessions_app.api.parsing import BODY
-from sessions_app.api.policy_render import policies_json
-from sessions_app.api.problems import field_errors
-from sessions_app.errors import InvalidInput
-from sessions_app.services.policies import Applied
+from sessions_app.api.http.documents import parse_yaml
+from sessions_app.api.http.parsing import BODY
+from sessions_app.api.http.problems import field_errors
+from sessions_app.api.operations import policies as operations
+from sessions_app.api.operations.policies import ScopeQuery
+from sessions_app.api.render.policy_render import policies_json
+from sessions_app.core.errors import InvalidInput
+from sessions_app.services.resources.policies import Applied
 
 _WAYS = ("spec", "document", "yaml")
 PolicySpec = input_of(Spec, name="RetryPolicySpecInput")
@@ -114,7 +114,7 @@ class CreateRetryPolicy(Change):
         asked = ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
-            return _told(context, calls.create(context.actor, asked, document))
+            return _told(context, operations.create(context.actor, asked, document))
 
 
 class ApplyRetryPolicy(Change):
@@ -130,7 +130,7 @@ class ApplyRetryPolicy(Change):
         expected, asked = expected_of(given), ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
-            made = calls.apply(context.actor, given.get("name"), asked, document, expected)
+            made = operations.apply(context.actor, given.get("name"), asked, document, expected)
         return _told(context, made)
 
 
@@ -149,7 +149,7 @@ class DeleteRetryPolicy(Deletion):
         """As `DELETE /retry-policies/{name}/`."""
         expected, names = expected_of(given), taken_names(given)
         name = given["name"]
-        outcome = calls.delete(context.actor, name, ScopeQuery(**names), expected)
+        outcome = operations.delete(context.actor, name, ScopeQuery(**names), expected)
         key = "/".join([*names.values(), name])
         return {"outcome": outcome, "deleted_id": to_global_id("RetryPolicy", key)}
 

@@ -5,8 +5,6 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from sessions_app.api.calls import queues as calls
-from sessions_app.api.calls.queues import QueueCreate, QueueFields, QueueName
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import (
     Change,
@@ -17,7 +15,9 @@ from sessions_app.api.graphql.mutations.base import (
 from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.tenants import split_address
-from sessions_app.api.requests import CordonBody
+from sessions_app.api.operations import queues as operations
+from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName
+from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.models import Queue as Row
 
 
@@ -51,7 +51,7 @@ class CreateQueue(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /queues/`."""
-        return {"queue": _told(calls.create(context.actor, given))}
+        return {"queue": _told(operations.create(context.actor, given))}
 
 
 class ReplaceQueue(Change):
@@ -68,7 +68,7 @@ class ReplaceQueue(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PUT /queues/{domain}/{project}/{queue}/`."""
         expected, name = expected_of(given), _name(given)
-        row, created = calls.put(context.actor, name, given, expected)
+        row, created = operations.put(context.actor, name, given, expected)
         return {"queue": _told(row), "created": created}
 
 
@@ -85,7 +85,7 @@ class UpdateQueue(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PATCH /queues/{domain}/{project}/{queue}/`."""
         expected, name = expected_of(given), _name(given)
-        return {"queue": _told(calls.change(context.actor, name, given, expected))}
+        return {"queue": _told(operations.change(context.actor, name, given, expected))}
 
 
 class DeleteQueue(Deletion):
@@ -97,7 +97,7 @@ class DeleteQueue(Deletion):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /queues/{domain}/{project}/{queue}/`."""
         expected, name = expected_of(given), _name(given)
-        calls.delete(context.actor, name, expected)
+        operations.delete(context.actor, name, expected)
         return {"deleted_id": to_global_id("Queue", "/".join(name))}
 
 
@@ -114,7 +114,7 @@ class CordonQueue(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /queues/{domain}/{project}/{queue}/cordon/`."""
         name = _name(given)
-        return {"queue": _told(calls.cordon(context.actor, name, given))}
+        return {"queue": _told(operations.cordon(context.actor, name, given))}
 
 
 class UncordonQueue(Change):
@@ -126,7 +126,7 @@ class UncordonQueue(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /queues/{domain}/{project}/{queue}/uncordon/`."""
-        return {"queue": _told(calls.uncordon(context.actor, _name(given)))}
+        return {"queue": _told(operations.uncordon(context.actor, _name(given)))}
 
 
 class QueueMutations:

@@ -4,15 +4,15 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api import responses
-from sessions_app.api.calls import quotas as calls
-from sessions_app.api.calls.quotas import QuotasBody
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.mutations.scopes import OfScope, taken_names
 from sessions_app.api.graphql.shapes import type_of
-from sessions_app.api.rest.quotas import quotas_json
-from sessions_app.errors import InvalidInput
+from sessions_app.api.operations import quotas as operations
+from sessions_app.api.operations.quotas import QuotasBody
+from sessions_app.api.rest.quota_views import quotas_json
+from sessions_app.api.shapes import session_shapes
+from sessions_app.core.errors import InvalidInput
 
 
 def _names(given: dict[str, Any]) -> dict[str, str]:
@@ -23,7 +23,7 @@ def _names(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _put(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
-    scope = calls.put(context.actor, _names(given), given, keep=keep)
+    scope = operations.put(context.actor, _names(given), given, keep=keep)
     return {"quotas": quotas_json(scope)}
 
 
@@ -34,7 +34,7 @@ class UpdateQuotas(Change):
         body = QuotasBody
 
     Input = OfScope
-    quotas = graphene.Field(type_of(responses.Quotas))
+    quotas = graphene.Field(type_of(session_shapes.Quotas))
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class ReplaceQuotas(Change):
         body = QuotasBody
 
     Input = OfScope
-    quotas = graphene.Field(type_of(responses.Quotas))
+    quotas = graphene.Field(type_of(session_shapes.Quotas))
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class DeleteQuotas(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /quotas/...`."""
-        calls.delete(context.actor, _names(given))
+        operations.delete(context.actor, _names(given))
         return {}
 
 

@@ -5,8 +5,6 @@ from typing import Any
 import graphene
 from graphene.utils.str_converters import to_snake_case
 
-from sessions_app.api.calls import retry_config as calls
-from sessions_app.api.calls.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, expected_of
 from sessions_app.api.graphql.mutations.scopes import OfScopeVersion, taken_names
@@ -16,17 +14,19 @@ from sessions_app.api.graphql.retry_config import (
     defaults_told,
     settings_told,
 )
+from sessions_app.api.operations import retry_config as operations
+from sessions_app.api.operations.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
 
 
 def _store_defaults(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     expected, names = expected_of(given), taken_names(given)
-    stored = calls.defaults_store(context.actor, names, given, expected, keep=keep)
+    stored = operations.defaults_store(context.actor, names, given, expected, keep=keep)
     return {"retry_defaults": defaults_told(*stored)}
 
 
 def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     expected, names = expected_of(given), taken_names(given)
-    stored = calls.settings_store(context.actor, names, given, expected, keep=keep)
+    stored = operations.settings_store(context.actor, names, given, expected, keep=keep)
     return {"retry_settings": settings_told(*stored)}
 
 
@@ -71,7 +71,7 @@ class DeleteRetryDefaults(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /retry-defaults/...`."""
         expected, names = expected_of(given), taken_names(given)
-        calls.defaults_delete(context.actor, names, expected)
+        operations.defaults_delete(context.actor, names, expected)
         return {}
 
 
@@ -114,7 +114,7 @@ class DeleteRetrySettings(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /retry-settings/...`."""
         expected, names = expected_of(given), taken_names(given)
-        calls.settings_delete(context.actor, names, expected)
+        operations.settings_delete(context.actor, names, expected)
         return {}
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.calls import sessions as calls
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change
 from sessions_app.api.graphql.nodes import uuid_of
 from sessions_app.api.graphql.session_queries import session_found
 from sessions_app.api.graphql.sessions import Session
-from sessions_app.api.requests import SessionCreate, SessionPreempt, SessionRetry
+from sessions_app.api.operations import sessions as operations
+from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
 
 
 class OfSession:
@@ -34,7 +34,7 @@ class CreateSession(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /sessions/`."""
-        made = calls.create(context.actor, given)
+        made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
 
@@ -49,7 +49,7 @@ class CancelSession(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /sessions/{id}/cancel/`."""
         session_id = uuid_of("Session", given["id"])
-        calls.cancel(context.actor, session_id)
+        operations.cancel(context.actor, session_id)
         return {"session": session_found(context.actor, str(session_id))}
 
 
@@ -66,7 +66,7 @@ class PreemptSession(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /sessions/{id}/preempt/`."""
         session_id = uuid_of("Session", given.pop("id"))
-        calls.preempt(context.actor, session_id, given)
+        operations.preempt(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(session_id))}
 
 
@@ -86,7 +86,7 @@ class RetrySession(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /sessions/{id}/retry/`."""
         session_id = uuid_of("Session", given.pop("id"))
-        child_id = calls.retry(context.actor, session_id, given)
+        child_id = operations.retry(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(child_id))}
 
 

@@ -5,8 +5,6 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from sessions_app.api.calls import tenants as calls
-from sessions_app.api.calls.tenants import DomainCreate, ProjectCreate
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.graphql.peers import alone
@@ -17,6 +15,8 @@ from sessions_app.api.graphql.tenants import (
     projects_told,
     split_address,
 )
+from sessions_app.api.operations import tenants as operations
+from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
 
 
 class CreateDomain(Change):
@@ -30,7 +30,9 @@ class CreateDomain(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /domains/`."""
-        return {"domain": alone(Domain, calls.domain_create(context.actor, given), domains_told)}
+        return {
+            "domain": alone(Domain, operations.domain_create(context.actor, given), domains_told)
+        }
 
 
 class DeleteDomain(Deletion):
@@ -42,7 +44,7 @@ class DeleteDomain(Deletion):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /domains/{domain}/`."""
-        calls.domain_delete(context.actor, given["name"])
+        operations.domain_delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Domain", given["name"])}
 
 
@@ -58,7 +60,9 @@ class CreateProject(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /projects/`."""
         return {
-            "project": alone(Project, calls.project_create(context.actor, given), projects_told)
+            "project": alone(
+                Project, operations.project_create(context.actor, given), projects_told
+            )
         }
 
 
@@ -71,7 +75,7 @@ class DeleteProject(Deletion):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /projects/{domain}/{project}/`."""
-        calls.project_delete(context.actor, *split_address(given["project"]))
+        operations.project_delete(context.actor, *split_address(given["project"]))
         return {"deleted_id": to_global_id("Project", given["project"])}
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.calls import tokens as calls
-from sessions_app.api.calls.tokens import TokenCreate
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import key_of
 from sessions_app.api.graphql.peers import alone
 from sessions_app.api.graphql.tenant_queries import Token, tokens_told
+from sessions_app.api.operations import tokens as operations
+from sessions_app.api.operations.tokens import TokenCreate
 
 
 class CreateToken(Change):
@@ -28,7 +28,7 @@ class CreateToken(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /tokens/`."""
-        made, secret = calls.create(context.actor, context.token, given)
+        made, secret = operations.create(context.actor, context.token, given)
         return {"token": alone(Token, made, tokens_told), "secret": secret}
 
 
@@ -47,7 +47,7 @@ class RevokeToken(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /tokens/{prefix}/`."""
         prefix = key_of("Token", given["id"])
-        gone = calls.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
+        gone = operations.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
         return {"revoked": [each.prefix for each in gone]}
 
 

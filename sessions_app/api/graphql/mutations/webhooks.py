@@ -6,8 +6,6 @@ from uuid import UUID
 import graphene
 from graphql_relay import to_global_id
 
-from sessions_app.api.calls import webhooks as calls
-from sessions_app.api.calls.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
 from sessions_app.api.graphql.nodes import uuid_of
@@ -19,7 +17,9 @@ from sessions_app.api.graphql.webhooks import (
     delivery_peers,
     webhooks_told,
 )
-from sessions_app.api.requests import CordonBody
+from sessions_app.api.operations import webhooks as operations
+from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.models import WebhookEndpoint as Row
 
 _SECRET_HELP = "What signs the messages; told this once."  # noqa: S105  # a description
@@ -51,7 +51,7 @@ class CreateWebhook(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/`."""
-        made = calls.create(context.actor, given)
+        made = operations.create(context.actor, given)
         return {"webhook": _told(made), "secret": made.new_secret}
 
 
@@ -68,7 +68,7 @@ class UpdateWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `PATCH /webhooks/{id}/`."""
         key = _key(given)
-        return {"webhook": _told(calls.change(context.actor, key, given))}
+        return {"webhook": _told(operations.change(context.actor, key, given))}
 
 
 class DeleteWebhook(Deletion):
@@ -80,7 +80,7 @@ class DeleteWebhook(Deletion):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `DELETE /webhooks/{id}/`."""
         key = _key(given)
-        calls.delete(context.actor, key)
+        operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Webhook", str(key))}
 
 
@@ -98,7 +98,7 @@ class RotateWebhookSecret(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/{id}/secret/`."""
         key = _key(given)
-        row = calls.new_secret(context.actor, key, given)
+        row = operations.new_secret(context.actor, key, given)
         return {"webhook": _told(row), "secret": row.new_secret}
 
 
@@ -115,7 +115,7 @@ class PauseWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/{id}/pause/`."""
         key = _key(given)
-        return {"webhook": _told(calls.pause(context.actor, key, given))}
+        return {"webhook": _told(operations.pause(context.actor, key, given))}
 
 
 class ResumeWebhook(Change):
@@ -127,7 +127,7 @@ class ResumeWebhook(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/{id}/resume/`."""
-        return {"webhook": _told(calls.resume(context.actor, _key(given)))}
+        return {"webhook": _told(operations.resume(context.actor, _key(given)))}
 
 
 class PingWebhook(Change):
@@ -139,7 +139,7 @@ class PingWebhook(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/{id}/ping/`."""
-        made = calls.ping(context.actor, _key(given))
+        made = operations.ping(context.actor, _key(given))
         return {"delivery": delivery_peers([made]).each()[0]}
 
 
@@ -157,7 +157,7 @@ class RedeliverWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """As `POST /webhooks/{id}/redeliver/`."""
         key = _key(given)
-        return {"redelivered": calls.redeliver(context.actor, key, given)}
+        return {"redelivered": operations.redeliver(context.actor, key, given)}
 
 
 class WebhookMutations:

@@ -1,0 +1,1 @@
+"""The driver that runs sessions as pods. Only api.py imports the client of Kubernetes."""

@@ -1,0 +1,150 @@
+"""Runs sessions as pods of a Kubernetes cluster."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import ceil
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+from reprise_client.wire import LeaseKey, Node, Spec
+
+from executor.drivers.kubernetes import pod_manifest, pod_names
+from executor.drivers.kubernetes.pod_keeper import PodKeeper, PodSettings
+from executor.drivers.kubernetes.pod_run import Place
+from executor.drivers.protocol import Observation, Order, facts
+from executor.drivers.wake_up import Bell
+from executor.runs import RunFiles
+
+PROJECT = "REPRISE_PROJECT"
+CLOSE_SECONDS = 2.0
+
+
+class KubernetesDriver:
+    """The `kubernetes` driver; see `Driver` for what each method promises.
+
+    A thread of its own has an event loop on which everything happens; here it is only asked.
+    """
+
+    name = "kubernetes"
+    keeps_files = True
+    outlives_agent = True
+
+    def __init__(self, settings: PodSettings):
+        self._settings = settings
+        self._bell = Bell()
+        self._seen: SimpleQueue[Observation] = SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._serving: asyncio.Task[None] | None = None
+        self._ready = Event()
+        self._closed = Event()
+        self._keeper: PodKeeper
+        Thread(name="pods", target=self._serve, daemon=True).start()
+        self._ready.wait()
+
+    @property
+    def surveyed(self) -> bool:
+        return self._keeper.surveyed
+
+    @property
+    def trouble(self) -> str:
+        return self._keeper.trouble
+
+    @property
+    def project_troubles(self) -> Mapping[str, str]:
+        return self._keeper.project_troubles
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        gone = list(projects)
+        self._ask(lambda keeper: keeper.forget_troubles(gone))
+
+    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
+        return self._keeper.nodes.nodes
+
+    def refusal(self, spec: Spec) -> str | None:  # noqa: ARG002
+        """What cannot be made into pods can be nowhere: it is accepted, and ends as invalid."""
+        return None
+
+    def caveat(self, spec: Spec) -> str:  # noqa: ARG002
+        return ""
+
+    def start(self, order: Order) -> None:
+        namespace = pod_names.namespace(self._settings.namespaces, order.environ.get(PROJECT, ""))
+        try:
+            bodies = pod_manifest.manifests(
+                order,
+                executor=self._settings.executor,
+                namespace=namespace,
+                refused=self._settings.refused,
+            )
+        except pod_manifest.ManifestError as error:
+            said = facts(None, "ValidationError", pod_message=str(error))
+            self._tell(Observation(order.key, "ERROR", "", str(error), said))
+            return
+        # Before there is a pod, so that no pod is without a record.
+        _write_place(order.files, Place.of_manifests(bodies))
+        self._ask(lambda keeper: keeper.start(order, bodies))
+
+    def stop(self, key: LeaseKey, grace: float) -> None:
+        # With 0 the cluster forgets a pod before anybody has seen it stop.
+        seconds = max(1, ceil(grace))
+        self._ask(lambda keeper: keeper.stop(key, seconds))
+
+    def poll(self, timeout: float | None) -> list[Observation]:
+        if self._seen.empty():
+            self._bell.wait(timeout)
+        seen = []
+        with suppress(Empty):
+            while True:
+                seen.append(self._seen.get_nowait())
+        return seen
+
+    def wake(self) -> None:
+        self._bell.ring()
+
+    def reclaim(self, files: RunFiles) -> bool:
+        place = _read_place(files) or self._keeper.place_of(files.key)
+        if place is None:
+            return False
+        _write_place(files, place)
+        self._ask(lambda keeper: keeper.reclaim(files, place))
+        return True
+
+    def release(self, key: LeaseKey) -> None:
+        self._ask(lambda keeper: keeper.release(key))
+
+    def close(self) -> None:
+        """The pods go on."""
+        self._loop.call_soon_threadsafe(lambda: self._serving and self._serving.cancel())
+        self._closed.wait(CLOSE_SECONDS)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        with suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._keep())
+        self._closed.set()
+
+    async def _keep(self) -> None:
+        self._keeper = PodKeeper(self._settings, self._tell, self._bell.ring)
+        self._serving = asyncio.create_task(self._keeper.serve())
+        # What is asked comes after the first step of serving.
+        self._loop.call_soon(self._ready.set)
+        await self._serving
+
+    def _ask(self, what: Callable[[PodKeeper], None]) -> None:
+        self._loop.call_soon_threadsafe(what, self._keeper)
+
+    def _tell(self, seen: Observation) -> None:
+        self._seen.put(seen)
+        self._bell.ring()
+
+
+def _write_place(files: RunFiles, place: Place) -> None:
+    files.write_record({"namespace": place.namespace, "pods": list(place.names)})
+
+
+def _read_place(files: RunFiles) -> Place | None:
+    record = files.read_process() or {}
+    namespace, names = record.get("namespace"), record.get("pods")
+    return Place(namespace, names) if isinstance(namespace, str) and names else None

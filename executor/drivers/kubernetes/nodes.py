@@ -1,0 +1,157 @@
+"""What nodes a cluster has, and what others leave free on them."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+from reprise_client.wire import Node
+
+from executor.clock import boottime
+from executor.drivers.kubernetes.api import Cluster
+from executor.drivers.kubernetes.api_refusals import ApiRefusal, Object
+from podspec.quantity import parse_resource
+from podspec.resources import Amounts
+
+log = logging.getLogger(__name__)
+
+_ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+_PODS = "pods"
+_UNWANTED = ("attachable-volumes", _PODS)
+_IDLE_FOR = 9.0
+"""Times as long as the last look took."""
+
+
+class NodeSurvey:
+    """Looks every `seconds` seconds, or less often where a look takes long. `nodes` may be read by
+    any thread: those that take pods, with what can be allocated and what the pods that are there,
+    whosever they are, leave free of it."""
+
+    def __init__(self, cluster: Cluster, seconds: float):
+        self._cluster = cluster
+        self._seconds = seconds
+        self._failing = False
+        self.nodes: list[Node] = []
+
+    async def keep(self) -> None:
+        while True:
+            began = boottime()
+            try:
+                self.nodes = await self._look()
+            except ApiRefusal as refusal:
+                if not self._failing:
+                    log.warning("the nodes are not known: %s", refusal)
+                self._failing = True
+            else:
+                self._failing = False
+            await asyncio.sleep(max(self._seconds, _IDLE_FOR * (boottime() - began)))
+
+    async def _look(self) -> list[Node]:
+        nodes: dict[str, Object] = {}
+        async for page in self._cluster.pages("/api/v1/nodes"):
+            nodes |= {each["metadata"]["name"]: _trimmed(each) for each in page.items}
+        taken: dict[str, Amounts] = defaultdict(Amounts)
+        # A page at a time: a large cluster's pods together are more than an executor may hold.
+        async for page in self._cluster.pages("/api/v1/pods", fields=_ALIVE):
+            for pod in page.items:
+                _sum(taken[pod["spec"]["nodeName"]], {**requests_of(pod), _PODS: Decimal(1)})
+        return [_node(each, taken[name]) for name, each in nodes.items() if _takes_pods(each)]
+
+
+def requests_of(pod: Mapping[str, Any]) -> Amounts:
+    """What the scheduler keeps for a pod: its containers and sidecars together, or the largest of
+    the containers that run before them beside the sidecars that are there by then, whichever is
+    more; what is said of the pod as a whole stands in place of that."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    together: Amounts = {}
+    for container in _with_allocated(spec, status, "containers", "containerStatuses"):
+        _sum(together, container)
+    sidecars: Amounts = {}
+    largest: Amounts = {}
+    init = _with_allocated(spec, status, "initContainers", "initContainerStatuses")
+    for raw, container in zip(spec.get("initContainers") or (), init, strict=True):
+        if raw.get("restartPolicy") == "Always":
+            _sum(sidecars, container)
+            continue
+        with_sidecars = dict(sidecars)
+        _sum(with_sidecars, container)
+        _raise(largest, with_sidecars)
+    _sum(together, sidecars)
+    _raise(together, largest)
+    together |= _requests(spec)
+    _sum(together, _amounts(spec.get("overhead") or {}))
+    return together
+
+
+def _with_allocated(
+    spec: Mapping[str, Any], status: Mapping[str, Any], containers: str, statuses: str
+) -> Iterator[Amounts]:
+    """The requests of each container; while it is resized, what it still has if that is more."""
+    known = {each.get("name"): each for each in status.get(statuses) or ()}
+    for container in spec.get(containers) or ():
+        amounts, said = _requests(container), known.get(container.get("name")) or {}
+        _raise(amounts, _amounts(said.get("allocatedResources") or {}))
+        _raise(amounts, _requests(said))
+        yield amounts
+
+
+def _requests(container: Mapping[str, Any]) -> Amounts:
+    return _amounts((container.get("resources") or {}).get("requests") or {})
+
+
+def _amounts(said: Mapping[str, Any]) -> Amounts:
+    amounts = {}
+    for name, text in said.items():
+        with suppress(ValueError):
+            amounts[name] = parse_resource(str(text))
+    return amounts
+
+
+def _sum(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, Decimal(0)) + amount
+
+
+def _raise(most: Amounts, other: Amounts) -> None:
+    for name, amount in other.items():
+        most[name] = max(most.get(name, Decimal(0)), amount)
+
+
+def _trimmed(node: Object) -> Object:
+    """Without the names of images and volumes, of which a node can say much."""
+    status = node.get("status") or {}
+    kept = {name: status.get(name) for name in ("allocatable", "conditions")}
+    return {"metadata": node["metadata"], "spec": node.get("spec") or {}, "status": kept}
+
+
+def _takes_pods(node: Object) -> bool:
+    conditions: Iterable[Mapping[str, Any]] = node["status"]["conditions"] or ()
+    states = {each.get("type"): each.get("status") for each in conditions}
+    return states.get("Ready") == "True" and not node["spec"].get("unschedulable")
+
+
+def _node(node: Object, taken: Amounts) -> Node:
+    said = _amounts(node["status"]["allocatable"] or {})
+    whole = {name: amount for name, amount in said.items() if not name.startswith(_UNWANTED)}
+    if _PODS in said and taken.get(_PODS, 0) >= said[_PODS]:
+        taken = whole  # Whatever is left there, no pod can have it.
+    return Node(
+        name=node["metadata"]["name"],
+        allocatable=_text(whole),
+        free=_text(_less(whole, taken)),
+        labels=node["metadata"].get("labels") or {},
+        taints=node["spec"].get("taints") or [],
+    )
+
+
+def _less(whole: Amounts, part: Amounts) -> Amounts:
+    return {
+        name: max(Decimal(0), each - part.get(name, Decimal(0))) for name, each in whole.items()
+    }
+
+
+def _text(amounts: Amounts) -> dict[str, str]:
+    return {name: f"{amount.normalize():f}" for name, amount in amounts.items()}

@@ -1,0 +1,566 @@
+"""Makes the pods of sessions, watches over them and clears them away, all on one event loop."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reprise_client.wire import LeaseKey
+
+from executor.clock import boottime
+from executor.drivers.kubernetes import pod_manifest, pod_names
+from executor.drivers.kubernetes.api import Access, Cluster, Listed
+from executor.drivers.kubernetes.api_refusals import (
+    ApiRefusal,
+    Exists,
+    Invalid,
+    NamespaceTransient,
+    Object,
+    OwnTrouble,
+    TooMany,
+    Transient,
+)
+from executor.drivers.kubernetes.list_watch import Failed, ListWatch, Seen, pauses
+from executor.drivers.kubernetes.nodes import NodeSurvey
+from executor.drivers.kubernetes.object_maker import ObjectMaker, Patience, Unwanted
+from executor.drivers.kubernetes.perseverance import alone, see_through
+from executor.drivers.kubernetes.pod_logs import LogKeeper
+from executor.drivers.kubernetes.pod_manifest import Manifest
+from executor.drivers.kubernetes.pod_remover import PodRemover
+from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod, may_go_on, noted
+from executor.drivers.kubernetes.pod_secrets import SecretGiver
+from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.trouble import ClusterTrouble
+from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
+from executor.failpoints import reach
+from executor.reports import FINAL
+from executor.runs import RunFiles
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""Calls that change something, under way at one time."""
+POLL_SECONDS = 5.0
+FORCED_SECONDS = 60.0
+REMEMBERED_SECONDS = 600.0
+TOGETHER_SECONDS = 1.0
+"""In which what asks for a list gets the same one."""
+LULL_SECONDS = 20.0
+"""For so long what is over makes way for what is yet to be made."""
+WORTH_TELLING = 3
+"""Tries to make a pod after which its session says why it waits."""
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
+    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
+
+    executor: str
+    access: Access
+    namespaces: str = pod_names.NAMESPACE_TEMPLATE
+    refused: Sequence[str] = ()
+    create_namespaces: bool = False
+    unconfirmed_after: float = 600.0
+    relist_seconds: float = 60.0
+    watch_seconds: float = 240.0
+    answer_seconds: float = 30.0
+    nodes_seconds: float = 15.0
+
+
+class PodKeeper:
+    """`tell` is called with what was observed, `wake` when `surveyed` becomes true. All methods
+    but `serve` are called on the loop that serves; none of them waits for anything."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        tell: Callable[[Observation], None],
+        wake: Callable[[], None],
+    ):
+        self._settings = settings
+        self._tell = tell
+        self._wake = wake
+        self._cluster = Cluster(settings.access, settings.answer_seconds)
+        self._labels = f"{pod_names.EXECUTOR}={pod_names.label_value(settings.executor)}"
+        self._pods = ListWatch(
+            self._cluster,
+            "/api/v1/pods",
+            labels=self._labels,
+            take=noted,
+            watch_seconds=settings.watch_seconds,
+        )
+        self._runs: dict[LeaseKey, PodRun] = {}
+        self._by_name: dict[tuple[str, str], PodRun] = {}
+        self._found: dict[LeaseKey, Place] = {}
+        self._let_go: dict[LeaseKey, float] = {}
+        self._to_look = asyncio.Event()
+        self._unmade: set[LeaseKey] = set()
+        self._lull = asyncio.Event()
+        self._lull.set()
+        self._calls = asyncio.Semaphore(AT_ONCE)
+        self._maker = ObjectMaker(
+            self._cluster,
+            self._calls,
+            create_namespaces=settings.create_namespaces,
+            settles_in=2 * settings.answer_seconds,
+        )
+        self._remover = PodRemover(self._cluster, self._calls, self._gone)
+        self._secrets = SecretGiver(self._cluster, self._calls, settings.executor)
+        self._troubles = ClusterTrouble(self._cluster, self._make_on)
+        self._logs = LogKeeper(self._cluster)
+        self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
+        self._tasks: asyncio.TaskGroup | None = None
+        self.surveyed = False
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be started at present; "" if nothing is wrong."""
+        return self._troubles.text
+
+    @property
+    def project_troubles(self) -> dict[str, str]:
+        """Why nothing of a project can be started at present, by project."""
+        return self._troubles.of_projects
+
+    @property
+    def nodes(self) -> NodeSurvey:
+        return self._nodes
+
+    async def serve(self) -> None:
+        """Until it is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._spawn(self._watch_pods)
+                self._spawn(self._watch_events)
+                self._spawn(self._relist)
+                self._spawn(self._troubles.probe)
+                self._spawn(self._look_after)
+                self._spawn(self._nodes.keep)
+        finally:
+            await self._cluster.close()
+
+    # What the agent asks
+
+    def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
+        run = self._add(order.key, order.files, Place.of_manifests(bodies))
+        self._unmade.add(order.key)
+        self._lull.clear()
+        self._spawn(self._make, run, order, bodies)
+
+    def reclaim(self, files: RunFiles, place: Place) -> None:
+        """Goes on with a run that an earlier agent started."""
+        self._found.pop(files.key, None)
+        run = self._add(files.key, files, place)
+        run.created = run.reclaimed = True
+        if self.surveyed:
+            # What is there was seen before it was known whose it is.
+            self._to_look.set()
+
+    def stop(self, key: LeaseKey, grace: int) -> None:
+        run = self._runs.get(key)
+        if run is None or run.end is not None or (run.grace is not None and run.grace <= grace):
+            return
+        run.grace = grace
+        for name in run.names:
+            run.asked_at.setdefault(name, boottime())
+        run.deleting.clear()
+        run.touch()
+        if run.created:
+            self._news(run, run.story.stop())
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """Nothing of these projects waits for this executor any more."""
+        self._troubles.forget(projects)
+
+    def release(self, key: LeaseKey) -> None:
+        """The end of the run was answered: nothing has to be kept of it."""
+        run = self._runs.get(key)
+        if run is not None and not run.released:
+            run.released = True
+            self._spawn(self._clear_away, run)
+
+    # Creation
+
+    async def _make(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
+        try:
+            await self._create(run, order, bodies)
+        finally:
+            self._unmade.discard(run.key)
+            if not self._unmade:
+                self._lull.set()
+
+    async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
+        try:
+            for body in bodies:
+                if run.stopping:
+                    await self._abandon(run, _stopped(run))
+                    return
+                pod = await self._create_pod(run, body)
+                if order.secrets and body is bodies[0]:
+                    await self._secrets.give(run, order, pod)
+                if len(bodies) > 1 and body is bodies[0]:
+                    await self._create_service(run, order)
+        except ApiRefusal as refusal:
+            await self._abandon(run, self._refused(run, body, refusal))
+            return
+        except Exception as error:
+            log.exception("creating the pods of session %s", run.key)
+            await self._abandon(run, _not_created(run, error))
+            return
+        run.created = True
+        told, run.held_back = run.held_back, []
+        for each in told:
+            self._pass_on(run, each)
+        self._news(run, run.story.stop() if run.stopping else [])
+
+    def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
+        """What becomes of a run of which a pod could not be made, and is not there."""
+        passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
+        blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
+        if blameless and run.stopping:
+            return _stopped(run)
+        if not blameless or isinstance(refusal, Unwanted):
+            return _not_created(run, refusal)
+        self._troubles.refused(body, refusal)
+        return Observation(run.key, UNSTARTED, message=str(refusal))
+
+    async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
+        name = body["metadata"]["name"]
+        path = f"/api/v1/namespaces/{run.namespace}/pods"
+        reach("executor.before_pod_create")
+        patience = self._patience(run, body, lambda: run.lacks(name))
+        pod = await self._maker.make(path, run.path(name), body, patience)
+        reach("executor.after_pod_create")
+        self._troubles.made(body)
+        if key_of_pod(pod) != run.key:
+            raise Exists(f"there is another pod {name} in namespace {run.namespace}")
+        self._saw(run, pod)
+        return pod
+
+    async def _create_service(self, run: PodRun, order: Order) -> None:
+        owner = run.known[run.names[0]].pod
+        settings = self._settings
+        body = pod_manifest.headless_service(
+            order, executor=settings.executor, namespace=run.namespace, owner=owner
+        )
+        path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
+        # It goes with the pod that owns it.
+        patience = self._patience(run, body, lambda: True, must_know=False)
+        service = await self._maker.make(path, f"{path}/{name}", body, patience)
+        if key_of_pod(service) != run.key:
+            raise Exists(f"there is another service {name} in namespace {run.namespace}")
+
+    def _patience(
+        self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
+    ) -> Patience:
+        """While the lease lives nobody gives up on what a cluster cannot do for a while."""
+
+        def failed(refusal: Transient, tries: int) -> None:
+            # A quota that many write at one time, and an account that is yet to come, are none.
+            lasts = tries >= WORTH_TELLING
+            if isinstance(refusal, TooMany) or (
+                isinstance(refusal, NamespaceTransient) and not lasts
+            ):
+                return
+            if body["kind"] == "Pod":
+                self._troubles.refused(body, refusal)
+            if lasts:
+                self._tell_waiting(run, f"its pod could not be made yet: {refusal}")
+
+        async def rest(seconds: float) -> None:
+            await asyncio.wait([run.next_change], timeout=seconds)
+
+        return Patience(lambda: wanted() and not run.stopping, failed, rest, must_know)
+
+    def _tell_waiting(self, run: PodRun, message: str) -> None:
+        if message != run.waits_for:
+            run.waits_for = message
+            self._tell(Observation(run.key, "PREPARING", "", message))
+
+    def _make_on(self) -> None:
+        """What could not be made may work now."""
+        for run in self._runs.values():
+            if not run.created:
+                run.touch()
+
+    async def _abandon(self, run: PodRun, said: Observation) -> None:
+        """Ends a run of which not all pods could be made, once none of the others is left."""
+        run.grace, run.verdict = run.grace or 0, said
+        for name in list(run.known):
+            run.story.ask_to_delete(name)
+            self._spawn(self._remover.delete, run, name)
+        while run.end is None and not all(run.story.is_over(name) for name in run.known):
+            await asyncio.wait([run.next_change])
+        self._finish(run, said)
+
+    # Removal
+
+    async def _clear_away(self, run: PodRun) -> None:
+        """Delete the pods, which nothing holds any more, and forget the run.
+
+        Nobody waits for that.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
+        for name in list(run.known):
+            backoff = pauses()
+            while name in run.known and not await self._remover.remove(
+                run.path(name), run.known[name]
+            ):
+                await asyncio.sleep(backoff.next())
+        self._let_go[run.key] = boottime()
+        self._forget(run)
+
+    def _gone(self, run: PodRun, name: str) -> None:
+        known = run.known.pop(name, None)
+        run.touch()
+        if known is not None:
+            self._news(run, run.story.see_deleted(known.pod))
+
+    # Observation
+
+    async def _watch_pods(self) -> None:
+        async for found in self._pods.follow():
+            match found:
+                case Failed(refusal):
+                    self._troubles.not_heard(refusal)
+                    continue
+                case Listed():
+                    self._listed(found)
+                case Seen(kind, pod):
+                    with alone(key_of_pod(pod)):
+                        self._seen(kind, pod)
+            self._troubles.heard()
+
+    async def _watch_events(self) -> None:
+        events = ListWatch(
+            self._cluster,
+            "/api/v1/events",
+            fields="involvedObject.kind=Pod",
+            watch_seconds=self._settings.watch_seconds,
+        )
+        async for found in events.follow(from_now=True):
+            if isinstance(found, Seen) and found.kind != "DELETED":
+                about = found.object.get("involvedObject") or {}
+                run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
+                if run is not None and run.created:
+                    self._news(run, run.story.hear(found.object))
+
+    async def _relist(self) -> None:
+        """What is there is compared with what should be, whatever the watch has said."""
+        while True:
+            missing = any(
+                run.created and not run.story.ended and len(run.known) < len(run.names)
+                for run in self._runs.values()
+            )
+            seconds = self._settings.relist_seconds
+            with suppress(TimeoutError):
+                pause = min(POLL_SECONDS, seconds) if missing else seconds
+                await asyncio.wait_for(self._to_look.wait(), pause)
+                await asyncio.sleep(TOGETHER_SECONDS)
+            self._to_look.clear()
+            try:
+                self._listed(await self._pods.list())
+            except ApiRefusal as refusal:
+                log.info("the pods cannot be listed: %s", refusal)
+
+    def _listed(self, listed: Listed) -> None:
+        theirs: dict[LeaseKey, list[Object]] = defaultdict(list)
+        for pod in listed.items:
+            if key := key_of_pod(pod):
+                theirs[key].append(pod)
+        for run in list(self._runs.values()):
+            with alone(run.key):
+                self._compare(run, theirs.pop(run.key, []))
+        for key, pods in theirs.items():
+            with alone(key):
+                self._stray(key, pods[0])
+                if self._let_go.get(key, listed.began) < listed.began:
+                    for pod in pods:
+                        self._spawn(self._remover.remove_late, pod)
+        if not self.surveyed:
+            self.surveyed = True
+            self._wake()
+
+    def _compare(self, run: PodRun, pods: Sequence[Object]) -> None:
+        # Each is cut down once, whoever wants to know of it.
+        seen = [Known.of(pod) for pod in pods]
+        for known in seen:
+            self._note(run, known)
+        if run.created:
+            self._news(run, run.story.relist([known.pod for known in seen]))
+        if run.released:
+            # A namespace that goes takes our rights to delete its pods along.
+            there = {known.pod["metadata"]["name"] for known in seen}
+            for name in run.known.keys() - there:
+                del run.known[name]
+
+    def _seen(self, kind: str, pod: Object) -> None:
+        key = key_of_pod(pod)
+        run = self._runs.get(key) if key else None
+        if run is None:
+            if key and kind != "DELETED":
+                self._stray(key, pod)
+            return
+        if kind == "DELETED":
+            name = pod["metadata"]["name"]
+            if (known := run.known.get(name)) and known.uid == pod["metadata"].get("uid"):
+                del run.known[name]
+            run.touch()
+            self._news(run, run.story.see_deleted(pod))
+            return
+        self._saw(run, pod)
+
+    def _saw(self, run: PodRun, pod: Object) -> None:
+        known = Known.of(pod)
+        self._note(run, known)
+        self._news(run, run.story.see(known.pod))
+
+    def _note(self, run: PodRun, known: Known) -> None:
+        name = known.pod["metadata"]["name"]
+        before = run.known.get(name)
+        if name not in run.names or (before and before.uid != known.uid and not before.over):
+            return
+        if before and before.over and not known.over:
+            return
+        run.known[name] = known
+        run.touch()
+        if known.started and run.log is None:
+            run.log = self._spawn(self._logs.keep, run)
+        if known.hurried_since(before):
+            run.asked_at[name] = boottime()
+        if run.reclaimed and known.awaits_secret and not known.ran:
+            run.created = False
+            self._once(run, "secret", self._abandon, run, _without_secrets(run, known))
+        if known.only_held and not known.over and not known.bound:
+            self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
+
+    def _stray(self, key: LeaseKey, pod: Object) -> None:
+        """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
+        Whether it may go on is the server's to say."""
+        if key in self._found or key in self._let_go or not may_go_on(pod):
+            return
+        if place := Place.of_pod(pod):
+            log.info("found pods of session %s", key)
+            self._found[key] = place
+            self._tell(Observation(key, FOUND))
+
+    def place_of(self, key: LeaseKey) -> Place | None:
+        """Of a run that was found."""
+        return self._found.get(key)
+
+    # What becomes of it
+
+    def _news(self, run: PodRun, told: Iterable[Observation]) -> None:
+        if run.end is not None:
+            return
+        for each in told:
+            if each.status in FINAL:
+                self._finish(run, each)
+            elif run.created:
+                self._pass_on(run, each)
+            else:
+                run.held_back.append(each)
+        if run.created and run.end is None:
+            for name in run.story.to_delete:
+                if name in run.known and name not in run.deleting:
+                    run.story.ask_to_delete(name)
+                    self._once(run, name, self._remover.delete, run, name)
+
+    def _pass_on(self, run: PodRun, seen: Observation) -> None:
+        self._tell(replace(seen, pod=run.story.slowest))
+
+    def _finish(self, run: PodRun, end: Observation) -> None:
+        if run.end is not None:
+            return
+        run.end = run.verdict or end
+        run.touch()
+        self._spawn(self._tell_end, run, run.end)
+
+    async def _tell_end(self, run: PodRun, end: Observation) -> None:
+        if run.log is not None:
+            await self._logs.complete(run, run.log)
+        if end.status == UNSTARTED:
+            # Before the lease can come back: its pods will have the same names.
+            run.released = True
+            await self._clear_away(run)
+        reach("executor.before_pod_end")
+        self._tell(end)
+
+    async def _look_after(self) -> None:
+        """What only time brings: deletions that come to nothing, and what may be forgotten."""
+        after = self._settings.unconfirmed_after
+        while True:
+            await asyncio.sleep(1.0)
+            now = boottime()
+            for run in list(self._runs.values()):
+                for name in list(run.asked_at) if run.end is None else ():
+                    late = run.overdue(name, now)
+                    if late > FORCED_SECONDS:
+                        self._unhold_forced(run, name)
+                    if after and late > after:
+                        log.warning("pod %s of session %s outstays its deletion", name, run.key)
+                        self._news(run, run.story.give_up(name))
+                        run.touch()
+            for key, moment in list(self._let_go.items()):
+                if now > moment + REMEMBERED_SECONDS:
+                    del self._let_go[key]
+
+    def _unhold_forced(self, run: PodRun, name: str) -> None:
+        known = run.known.get(name)
+        if known is not None and known.only_held and not known.over:
+            self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
+
+    # Bookkeeping
+
+    def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
+        story = SessionStory(key, list(place.names))
+        run = PodRun(key, files, place.namespace, place.names, story)
+        self._runs[key] = run
+        for name in place.names:
+            self._by_name[place.namespace, name] = run
+        return run
+
+    def _forget(self, run: PodRun) -> None:
+        self._runs.pop(run.key, None)
+        for name in run.names:
+            if self._by_name.get((run.namespace, name)) is run:
+                del self._by_name[run.namespace, name]
+
+    def _once(
+        self, run: PodRun, what: str, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
+    ) -> None:
+        if what not in run.deleting:
+            run.deleting.add(what)
+            self._spawn(work, *about)
+
+    def _spawn(
+        self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
+    ) -> asyncio.Task[None]:
+        assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
+        return self._tasks.create_task(see_through(work, *about))
+
+
+def _not_created(run: PodRun, refusal: Exception) -> Observation:
+    reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
+    message = f"its pod could not be created: {refusal}"
+    said = facts(None, reason, pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said, run.stopping)
+
+
+def _without_secrets(run: PodRun, known: Known) -> Observation:
+    """What becomes of a run whose secrets have died with an agent, before its container ran."""
+    message = "its agent died before its pod had its secrets"
+    if not known.touched:
+        return Observation(run.key, UNSTARTED, message=message)
+    said = facts(None, "PodCreateFailed", pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said)
+
+
+def _stopped(run: PodRun) -> Observation:
+    said = facts(None)
+    return Observation(run.key, "ERROR", "", "ended before it was started", said, stopped=True)

@@ -1,0 +1,151 @@
+"""Follows what pods write, into the files that the agent ships."""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from executor import descriptors
+from executor.drivers.kubernetes.api import Cluster
+from executor.drivers.kubernetes.api_refusals import ApiRefusal, NotThere, Transient
+from executor.drivers.kubernetes.list_watch import pauses
+from executor.drivers.kubernetes.log_copy import LogCopy
+from executor.drivers.kubernetes.pod_run import PodRun
+
+log = logging.getLogger(__name__)
+
+MOST_FOLLOWED = 300
+"""Connections; the logs of pods beyond are fetched when they have ended."""
+MOST_FETCHED = 32
+"""At one time, of pods that have ended: each is two connections, and thousands may end at once."""
+LOG_SECONDS = 30.0
+LINE_SECONDS = 300.0
+"""Both as `complete` has them."""
+TRIES = 3
+LAG_SECONDS = 5.0
+MARKS = "output.marks"
+
+
+class LogKeeper:
+    """The output of a session is what its rank 0 writes, as it writes it. When all has ended, that
+    of the other ranks comes after it, by rank, so that whoever fetches it again gets the same."""
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self._slots = asyncio.Semaphore(min(MOST_FOLLOWED, descriptors.limit() // 3))
+        self._fetches = asyncio.Semaphore(MOST_FETCHED)
+
+    async def keep(self, run: PodRun) -> None:
+        """Ends when the whole log is in the run's file, or cannot be had, which is said there."""
+        try:
+            # An earlier agent may have fetched some of it.
+            copy = LogCopy(run.files.output, run.files.path / MARKS)
+            try:
+                await self._copy_all(run, copy)
+            except asyncio.CancelledError:
+                if run.end is not None:
+                    copy.note("the rest of the output did not come in time")
+                raise
+        except OSError as error:
+            log.error("the output of session %s is lost: %s", run.key, error)
+
+    async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
+        """Waits until `keep` has ended, for 30 s after its last turn has come, which itself it
+        waits for up to 5 min. Then what is there has to do."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        until = began + LOG_SECONDS
+        while not kept.done() and now() < until:
+            await asyncio.wait([kept], timeout=1.0)
+            if run.in_line:
+                until = min(now(), began + LINE_SECONDS) + LOG_SECONDS
+        kept.cancel()
+        # It may have something to say about what is missing.
+        await asyncio.wait([kept])
+
+    async def _copy_all(self, run: PodRun, copy: LogCopy) -> None:
+        for rank, name in enumerate(run.names):
+            if rank < copy.rank:
+                continue
+            if rank == 0 and not self._slots.locked():
+                async with self._slots:
+                    await self._follow(run, name, copy)
+            await _until_over(run, name)
+            if rank > copy.rank:
+                copy.turn(rank, f"rank {rank}")
+            # Also of a log that was followed to its end: it looks the same when a node is cut off.
+            await self._rest(run, name, copy)
+
+    async def _follow(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        """Until the pod has ended, or is gone."""
+        backoff = pauses()
+        while _goes_on(run, name):
+            size = copy.size
+            if run.known[name].started:
+                try:
+                    await self._copy_while_alive(run, name, copy)
+                except ApiRefusal as refusal:
+                    log.debug("log of %s: %s", name, refusal)
+            if copy.size > size:
+                backoff.reset()
+            await _until_changed(run, backoff.next())
+
+    async def _copy_while_alive(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        """A log that is followed need not end with its pod: its node may be gone, and kubelets have
+        lost track of logs that they rotate."""
+        copying = asyncio.ensure_future(self._copy(run, name, copy, follow=True))
+        over = asyncio.ensure_future(_until_over(run, name))
+        try:
+            await asyncio.wait({copying, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({copying}, timeout=LAG_SECONDS)
+            if copying.done():
+                copying.result()
+        finally:
+            for each in (copying, over):
+                each.cancel()
+                with suppress(asyncio.CancelledError, ApiRefusal):
+                    await each
+
+    async def _rest(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        backoff, why = pauses(), ""
+        for _ in range(TRIES):
+            try:
+                run.in_line = True
+                async with self._fetches:
+                    run.in_line = False
+                    await self._copy(run, name, copy, follow=False)
+                return
+            except Transient as refusal:
+                why = str(refusal)
+                log.info("log of %s: %s", name, why)
+                await asyncio.sleep(backoff.next())
+            except ApiRefusal as refusal:
+                why = str(refusal)
+                break
+        known = run.known.get(name)
+        if known is not None and known.ran:
+            copy.note(f"the rest of the output cannot be read: {why}")
+
+    async def _copy(self, run: PodRun, name: str, copy: LogCopy, *, follow: bool) -> None:
+        known = run.known.get(name)
+        if known is None:
+            raise NotThere(f"{name} is gone")
+        copy.begin()
+        path, since = run.path(name), copy.since
+        async for piece in self._cluster.log(path, known.main, since=since, follow=follow):
+            copy.write(piece)
+        copy.end()
+
+
+async def _until_over(run: PodRun, name: str) -> None:
+    """Until this pod has ended or is not known any more, or is waited for no longer."""
+    while _goes_on(run, name):
+        await _until_changed(run, None)
+
+
+def _goes_on(run: PodRun, name: str) -> bool:
+    known = run.known.get(name)
+    return known is not None and not known.over and run.end is None
+
+
+async def _until_changed(run: PodRun, seconds: float | None) -> None:
+    await asyncio.wait([run.next_change], timeout=seconds)

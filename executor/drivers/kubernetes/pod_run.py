@@ -1,0 +1,228 @@
+"""What the keeper of pods knows of one run."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprise_client.wire import LeaseKey
+
+from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes.pod_manifest import Manifest
+from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_trim import Pod, trimmed
+from executor.drivers.protocol import Observation
+from executor.runs import RunFiles
+from podspec.specification import main_index
+
+_OVER = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True)
+class Known:
+    """A pod as it was seen last: trimmed, with the name of the container that runs the session."""
+
+    pod: Pod
+    main: str
+    held: bool
+    """Our finalizer is on it."""
+    awaits_secret: bool
+    """Nobody has noted that its Secret is there."""
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any]) -> "Known":
+        containers = (pod.get("spec") or {}).get("containers") or [{}]
+        main = str(containers[main_index(containers)].get("name", ""))
+        finalizers = (pod.get("metadata") or {}).get("finalizers") or ()
+        held = pod_names.FINALIZER in finalizers
+        return cls(trimmed(pod), main, held, pod_names.awaits_secret(pod))
+
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"].get("uid", ""))
+
+    @property
+    def over(self) -> bool:
+        return self.pod["status"].get("phase") in _OVER
+
+    @property
+    def started(self) -> bool:
+        """Its container has run, so that there may be a log."""
+        return self.over or self.pod["status"].get("phase") == "Running"
+
+    @property
+    def deleted(self) -> bool:
+        return "deletionTimestamp" in self.pod["metadata"]
+
+    @property
+    def ran(self) -> bool:
+        """The container of the session was seen to run, so that there should be a log."""
+        statuses = self.pod["status"]["containerStatuses"]
+        mine = (each["state"] for each in statuses if each.get("name") == self.main)
+        return any("running" in state or "terminated" in state for state in mine)
+
+    @property
+    def touched(self) -> bool:
+        """Any of its containers was seen to run, such as one that prepares the others."""
+        status = self.pod["status"]
+        states = (
+            each["state"] for each in status["initContainerStatuses"] + status["containerStatuses"]
+        )
+        return any("running" in state or "terminated" in state for state in states)
+
+    @property
+    def only_held(self) -> bool:
+        """It was deleted for good: its node is done with it, or somebody would not wait."""
+        return self.deleted and not self.grace
+
+    def hurried_since(self, before: "Known | None") -> bool:
+        """It was deleted since it was seen before, or given less time to stop."""
+        known = before is not None and before.deleted and before.grace <= self.grace
+        return self.deleted and not self.over and not known
+
+    @property
+    def bound(self) -> bool:
+        """It has a node, which says how it ends, if it is there."""
+        return "nodeName" in self.pod["spec"]
+
+    @property
+    def grace(self) -> int:
+        """Seconds that it has had to stop since its deletion."""
+        return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 1))
+
+
+@dataclass
+class PodRun:
+    """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
+    gives its pods, None while none is asked for. `asked_at`: since when (boot time) the deletion of
+    each is known to be asked for, by whomever. `end` is told once the log is complete; `verdict`
+    is told in its place. `reclaimed`: an earlier agent has made its pods."""
+
+    key: LeaseKey
+    files: RunFiles
+    namespace: str
+    names: Sequence[str]
+    story: SessionStory
+    created: bool = False
+    reclaimed: bool = False
+    grace: int | None = None
+    asked_at: dict[str, float] = field(default_factory=dict)
+    end: Observation | None = None
+    verdict: Observation | None = None
+    released: bool = False
+    known: dict[str, Known] = field(default_factory=dict)
+    held_back: list[Observation] = field(default_factory=list)
+    deleting: set[str] = field(default_factory=set)
+    log: asyncio.Task[None] | None = None
+    in_line: bool = False
+    """Its log waits for its turn to be fetched."""
+    waits_for: str = ""
+    """Why its pods are not made yet, as it was told last."""
+    next_change: asyncio.Future[None] = field(init=False)
+    """Done when anything else is known of the pods."""
+
+    def __post_init__(self) -> None:
+        self.next_change = asyncio.get_running_loop().create_future()
+
+    def touch(self) -> None:
+        """Wakes those who wait for a change."""
+        self.next_change.set_result(None)
+        self.next_change = asyncio.get_running_loop().create_future()
+
+    def overdue(self, name: str, now: float) -> float:
+        """Seconds by which a pod outstays its deletion and the grace that this gave it; at most 0
+        while it does not."""
+        known = self.known.get(name)
+        given = known.grace if known is not None and known.deleted else self.grace
+        return now - self.asked_at.get(name, now) - (given or 0)
+
+    @property
+    def stopping(self) -> bool:
+        return self.grace is not None
+
+    def lacks(self, name: str) -> bool:
+        """Whether this pod was not seen yet, and there is a use for it."""
+        return self.end is None and not self.released and name not in self.known
+
+    def path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the pods of a lease are, and what they are called, by rank."""
+
+    namespace: str
+    names: Sequence[str]
+
+    @classmethod
+    def of_manifests(cls, bodies: Sequence[Manifest]) -> "Place":
+        first = bodies[0]["metadata"]["namespace"]
+        return cls(first, [body["metadata"]["name"] for body in bodies])
+
+    @classmethod
+    def of_pod(cls, pod: Mapping[str, Any]) -> "Place | None":
+        """Of all pods of the lease that this one is of."""
+        metadata = pod["metadata"]
+        labels = metadata["labels"]
+        try:
+            root, attempt = labels[pod_names.ROOT], int(labels[pod_names.ATTEMPT])
+        except (KeyError, ValueError):
+            return None
+        ranks = range(_cluster_size(pod))
+        return cls(
+            metadata["namespace"], [pod_names.pod_name(root, rank, attempt) for rank in ranks]
+        )
+
+
+def path_of_pod(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+
+
+def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
+    """The lease that a pod was made for, if it is one of ours."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    try:
+        return LeaseKey(labels[pod_names.SESSION], int(labels[pod_names.TOKEN]))
+    except (KeyError, ValueError):
+        return None
+
+
+def may_go_on(pod: Mapping[str, Any]) -> bool:
+    """Whether there may be anything left to hear of a pod that no agent knows. One that was deleted
+    and is not held was let go of: its node is gone and cannot say that it stopped."""
+    metadata = pod["metadata"]
+    return "deletionTimestamp" not in metadata or pod_names.FINALIZER in (
+        metadata.get("finalizers") or ()
+    )
+
+
+def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """What is read of a pod here, in the places where the API has it: a tenth of the whole."""
+    # No longer what `trimmed` leaves as it is.
+    kept, spec = dict(trimmed(pod)), pod.get("spec") or {}
+    kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
+    kept["spec"]["containers"] = [
+        {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if _is_size(v)]}
+        for each in spec.get("containers") or ()
+    ]
+    if pod_names.awaits_secret(pod):
+        kept["metadata"]["annotations"] = {pod_names.AWAITS_SECRET: "true"}
+    return kept
+
+
+def _cluster_size(pod: Mapping[str, Any]) -> int:
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    said = (
+        variable.get("value", "")
+        for container in containers
+        for variable in container.get("env") or ()
+        if _is_size(variable)
+    )
+    found = next(said, "1")
+    return int(found) if found.isdigit() else 1
+
+
+def _is_size(variable: Mapping[str, Any]) -> bool:
+    return variable.get("name") == "REPRISE_CLUSTER_SIZE"

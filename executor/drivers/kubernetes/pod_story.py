@@ -1,0 +1,356 @@
+"""From what was seen of a session's pods, in whatever order: what the agent must tell of it. Pure.
+
+Of two observations of a pod nothing says which is newer, as its resource version is no number. But
+some facts of a pod never go back, and an observation in which one of them did is an old one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reprise_client.wire import LeaseKey, Termination
+
+from executor.drivers.kubernetes.pod_trim import Pod, trimmed
+from executor.drivers.kubernetes.pod_words import (
+    KUEUES,
+    LAST,
+    Probes,
+    condition,
+    containers,
+    event_time,
+    first_failed,
+    sayings,
+    waiting,
+)
+from executor.drivers.protocol import Observation, facts
+
+VANISHED_AFTER = 3
+"""Relists in a row that lack a pod until it is believed to be gone."""
+VANISHED = "PodVanished"
+
+STEPS = ("PREPARING", "PULLING", "PREPARED", "CREATING", "RUNNING", "TERMINATING")
+PREPARING, PULLING, PREPARED, CREATING, RUNNING, TERMINATING = range(len(STEPS))
+
+_PHASES = {"Pending": 0, "Running": 1, "Unknown": 1, "Succeeded": 2, "Failed": 2}
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+_CREATED_NOT = frozenset(
+    {
+        *("CreateContainerError", "CreateContainerConfigError", "StartError", "RunContainerError"),
+        *("PreCreateHookError", "PreStartHookError", "PostStartHookError"),
+        *("RROUnsupported", "ImageVolumeMountFailed"),
+    }
+)
+_EVENT_STEPS = {"Pulled": PREPARED, "Created": CREATING}
+
+
+class PodStory:
+    """One rank's pod."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.pod: Pod | None = None
+        """The newest observation, trimmed."""
+        self.end: Pod | None = None
+        """The first observation with a terminal phase."""
+        self.progress = PREPARING
+        self.deleted_by_us = False
+        self._gone = False
+        self._missed = 0
+        self.given_up = False
+        """It outstayed its deletion: nobody saw it stop."""
+        self._event: tuple[str, bool, str] = ("", False, "")
+        self._probes = Probes()
+
+    def see(self, pod: Pod) -> None:
+        """Takes a trimmed observation."""
+        if self.pod is not None and _uid(pod) != _uid(self.pod):
+            # A name is one pod's at a time: this is another's, so ours has gone.
+            self._gone = True
+            return
+        self._missed = 0
+        ends = self.end is None and _phase(pod) in _TERMINAL
+        if not ends and self.pod is not None and _is_older(pod, self.pod):
+            return
+        self.pod = pod
+        if ends:
+            self.end = pod
+        self.progress = max(self.progress, _progress(pod))
+
+    def see_deleted(self, pod: Pod) -> None:
+        """Takes the last state of a pod that the API server has removed."""
+        self.see(pod)
+        self._gone = True
+
+    def miss(self) -> None:
+        """Takes note of a complete list that lacks the pod."""
+        self._missed += 1
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Takes a core Event of the pod; the newest is kept, and why a container was killed."""
+        self._probes.hear(event)
+        time = event_time(event)
+        if time < self._event[0]:
+            return
+        reason, message = (str(event.get(name) or "") for name in ("reason", "message"))
+        self._event = time, event.get("type") == "Warning", f"{reason}: {message}"
+        about = (event.get("involvedObject") or {}).get("fieldPath") or ""
+        if reason in _EVENT_STEPS and about.startswith("spec.containers{"):
+            self.progress = max(self.progress, _EVENT_STEPS[reason])
+
+    def ask_to_delete(self) -> None:
+        """Notes our request; a pod that somebody else has deleted before is not deleted by us."""
+        if not self.terminating:
+            self.deleted_by_us = True
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it runs, as far as anybody can know."""
+        return self.end is not None or self.gone or self.given_up
+
+    @property
+    def gone(self) -> bool:
+        return self._gone or self._missed >= VANISHED_AFTER
+
+    @property
+    def failed(self) -> bool:
+        return self.over and not self.succeeded
+
+    @property
+    def succeeded(self) -> bool:
+        return self.end is not None and _phase(self.end) == "Succeeded"
+
+    @property
+    def terminating(self) -> bool:
+        return self.pod is not None and "deletionTimestamp" in self.pod["metadata"]
+
+    @property
+    def in_trouble(self) -> bool:
+        """It has failed, or somebody other than us is about to end it."""
+        disturbed = self.pod is not None and any(
+            condition(self.pod, kind) == "True" for kind in ("DisruptionTarget", KUEUES)
+        )
+        return self.failed or disturbed or (self.terminating and not self.deleted_by_us)
+
+    @property
+    def node(self) -> str:
+        return str(self.pod["spec"].get("nodeName", "")) if self.pod is not None else ""
+
+    @property
+    def finished_at(self) -> str:
+        """When its first container failed; what is not known comes last."""
+        failed = first_failed(self.end or self.pod)
+        return failed[1] if failed else LAST
+
+    def doing(self) -> str:
+        """What it is doing or waiting for, in the cluster's words; "" if nothing is known."""
+        said = next(sayings(self.pod), "") if self.pod is not None else ""
+        _, warning, event = self._event
+        return said or (event if warning or self.progress < RUNNING else "")
+
+    def last_words(self) -> str:
+        """What the cluster says of the end of the pod, in the pod itself."""
+        evidence = self.end or self.pod
+        return next(sayings(evidence), "") if evidence is not None else ""
+
+    def termination(self) -> Termination:
+        """The facts of its end, or those that are known if it has none."""
+        evidence = self.end or self.pod
+        reason = VANISHED if self.end is None and not self.deleted_by_us and self.gone else ""
+        said = facts(None, reason, node=self.node, pod_message=self._probes.why(evidence))
+        if evidence is not None:
+            said["pod"] = evidence
+        if self.deleted_by_us:
+            said["deleted_by_us"] = True
+        if self.end is not None and _unfenced(self.end):
+            said["unfenced"] = True
+        return said
+
+
+class SessionStory:
+    """The pods of one lease, by rank. Each method returns what is new to tell, in order.
+
+    `see` takes an observation, `see_deleted` the end of a watch on a pod, `relist` everything that
+    is there; until all pods are created there is no use in a relist. When one rank has failed, or
+    after `stop`, those of `to_delete` have to be deleted; the end comes when none is left.
+    """
+
+    def __init__(self, key: LeaseKey, names: Sequence[str]):
+        self._key = key
+        self._ranks = [PodStory(name) for name in names]
+        self._by_name = {rank.name: rank for rank in self._ranks}
+        self._troubled: list[PodStory] = []
+        self._step = PREPARING
+        self._told: tuple[str, str, str] = (STEPS[PREPARING], "", "")
+        self._shown = False
+        self._stopped = False
+        self._ended = False
+
+    def see(self, pod: object) -> list[Observation]:
+        """A pod of the session, as a watch's ADDED or MODIFIED or a request's answer has it."""
+        return self._see([trimmed(pod)])
+
+    def see_deleted(self, pod: object) -> list[Observation]:
+        """A pod that a watch says is DELETED."""
+        kept = trimmed(pod)
+        if rank := self._rank(kept):
+            rank.see_deleted(kept)
+        return self._news()
+
+    def relist(self, pods: Iterable[object]) -> list[Observation]:
+        """All pods of the session that there are."""
+        present = [trimmed(pod) for pod in pods]
+        names = {pod["metadata"].get("name") for pod in present}
+        for rank in self._ranks:
+            if rank.name not in names:
+                rank.miss()
+        return self._see(present)
+
+    def hear(self, event: Mapping[str, Any]) -> list[Observation]:
+        """A core Event about one of the pods."""
+        about = event.get("involvedObject") or {}
+        rank = self._by_name.get(about.get("name", ""))
+        if rank and (rank.pod is None or about.get("uid") in {None, _uid(rank.pod)}):
+            rank.hear(event)
+        return self._news()
+
+    def stop(self) -> list[Observation]:
+        """The session is to end, whatever its pods do."""
+        self._stopped = True
+        return self._news()
+
+    def ask_to_delete(self, name: str) -> None:
+        """We are about to ask for the deletion of this pod."""
+        self._by_name[name].ask_to_delete()
+
+    def give_up(self, name: str) -> list[Observation]:
+        """Ends the story of a pod that outstays its deletion, whoever asked for that."""
+        self._by_name[name].given_up = True
+        return self._news()
+
+    def is_over(self, name: str) -> bool:
+        """Whether nothing more is waited for of this pod."""
+        return self._by_name[name].over
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    @property
+    def to_delete(self) -> list[str]:
+        """The names of pods that must be made to end."""
+        if not self._stopped and not self._failed():
+            return []
+        return [rank.name for rank in self._ranks if not rank.over]
+
+    @property
+    def slowest(self) -> Pod | None:
+        """The pod that the session waits for, as it was seen last; None if that is not there."""
+        return min(self._ranks, key=_haste).pod
+
+    def _rank(self, pod: Pod) -> PodStory | None:
+        return self._by_name.get(pod["metadata"].get("name", ""))
+
+    def _see(self, pods: Iterable[Pod]) -> list[Observation]:
+        for pod in pods:
+            if rank := self._rank(pod):
+                rank.see(pod)
+        return self._news()
+
+    def _failed(self) -> bool:
+        return any(rank.failed for rank in self._ranks)
+
+    def _news(self) -> list[Observation]:
+        if self._ended:
+            return []
+        new = [each for each in self._ranks if each.in_trouble and each not in self._troubled]
+        # Of those that ended in the same second, a deleted one may be the consequence of another.
+        self._troubled += sorted(new, key=lambda rank: (rank.finished_at, rank.terminating))
+        if all(rank.over for rank in self._ranks):
+            self._ended = True
+            return [self._end()]
+        return self._middle()
+
+    def _end(self) -> Observation:
+        if all(rank.succeeded for rank in self._ranks):
+            decisive = self._ranks[0]
+        else:
+            bad = (rank for rank in (*self._troubled, *self._ranks) if not rank.succeeded)
+            decisive = next(bad)
+        said = decisive.termination()
+        if any(rank.given_up for rank in self._ranks):
+            said["unfenced"] = True
+        status = "TERMINATED" if decisive.succeeded else "ERROR"
+        message = "" if decisive.succeeded else self._of_rank(decisive, decisive.last_words())
+        if len(self._ranks) > 1 and not decisive.succeeded:
+            said["rank"] = self._ranks.index(decisive)
+        return Observation(self._key, status, decisive.node, message, said, self._stopped)
+
+    def _middle(self) -> list[Observation]:
+        ending = self._stopped or any(rank.failed or rank.terminating for rank in self._ranks)
+        step = TERMINATING if ending else min(rank.progress for rank in self._ranks)
+        self._step = max(self._step, step)
+        spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
+        told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
+        # That the pods are there is told even if there is nothing else to say of them.
+        first_sight = not self._shown and self.slowest is not None
+        if told == self._told and not first_sight:
+            return []
+        self._told = told
+        self._shown = self._shown or first_sight
+        status, node, message = told
+        return [Observation(self._key, status, node, message)]
+
+    def _about(self, rank: PodStory) -> str:
+        return self._of_rank(rank, rank.doing())
+
+    def _of_rank(self, rank: PodStory, words: str) -> str:
+        number = self._ranks.index(rank)
+        return f"rank {number}: {words}" if words and len(self._ranks) > 1 else words
+
+
+def _haste(rank: PodStory) -> int:
+    return TERMINATING if rank.over else rank.progress
+
+
+def _uid(pod: Pod) -> str:
+    return str(pod["metadata"].get("uid", ""))
+
+
+def _phase(pod: Pod) -> str:
+    return str(pod["status"].get("phase", ""))
+
+
+def _is_older(pod: Pod, known: Pod) -> bool:
+    return any(now < before for now, before in zip(_lasting(pod), _lasting(known), strict=True))
+
+
+def _lasting(pod: Pod) -> tuple[int, ...]:
+    """The facts of a pod that never go back."""
+    metadata, status = pod["metadata"], pod["status"]
+    return (
+        _number(metadata.get("generation")),
+        "deletionTimestamp" in metadata,
+        "nodeName" in pod["spec"],
+        _PHASES.get(_phase(pod), 0),
+        _number(status.get("observedGeneration")),
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _progress(pod: Pod) -> int:
+    if _phase(pod) in {"Running", *_TERMINAL}:
+        return RUNNING
+    statuses = pod["status"]["containerStatuses"]
+    if any(waiting(each).get("reason") in _CREATED_NOT for each in statuses):
+        return CREATING
+    if statuses and all(each.get("imageID") for each in statuses):
+        return PREPARED
+    return PULLING if "nodeName" in pod["spec"] else PREPARING
+
+
+def _unfenced(pod: Pod) -> bool:
+    """It is said to have failed, but a container was not seen to stop: its node is gone."""
+    running = any("running" in container["state"] for container in containers(pod))
+    return running and _phase(pod) == "Failed"

@@ -1,0 +1,263 @@
+"""Keeping local runs away from the agent, from each other and from what else is on the machine.
+
+By Landlock, and where the agent is root by a user of its own for each run, too. Whether that holds
+is tried at the start: what a kernel says that it can is not asked.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprise_client.wire import LeaseKey
+
+from executor.config import Isolating
+from executor.drivers.local import landlock
+from executor.environment import OFF, ON
+from executor.runs import RunFiles
+
+log = logging.getLogger(__name__)
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/proc", "/dev")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+RESOLVER = Path("/etc/resolv.conf")
+WALK = 0o711
+
+_CANNOT = (
+    "read the agent's files and other runs'",
+    "empty the agent's files",
+    "kill the agent",
+    "read the agent's environment",
+    "not work in its own directory",
+    "not be started",
+)
+"""What a run could do that it should not, or could not that it should: a bit each, of the probe."""
+_BROKEN = 0b110000
+_UNRESTRICTED = (
+    "isolate_runs is off: whoever may submit sessions acts as this machine's user %s and reads and"
+    " writes what that user may, the agent's token among it"
+)
+
+
+class IsolationError(Exception):
+    """Runs cannot be isolated as was asked: why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Confined:
+    """What a process is put under before it becomes a run's: a user and rules, if any."""
+
+    user: int | None = None
+    rules: int | None = None
+
+    def apply(self) -> None:
+        """Put this process under the rules; its user was set before. Raises `OSError`."""
+        if self.user is not None or self.rules is not None:
+            landlock.forbid_new_rights()
+        if self.rules is not None:
+            landlock.restrict(self.rules)
+
+
+class Isolation:
+    """What runs may do. Raises `IsolationError` if that cannot be held as `asked`."""
+
+    def __init__(self, asked: Isolating, state_dir: Path, token_file: Path | None):
+        self._readable = _readable(asked.readable)
+        self._writable = asked.writable
+        self._abi = landlock.abi()
+        self._users = asked.users if os.geteuid() == 0 else None
+        self._taken: dict[LeaseKey, int] = {}
+        self._next = 0
+        _refuse_inside(self._readable, [state_dir, *([token_file] if token_file else [])])
+        runs = state_dir / "runs"
+        runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._users is not None:
+            _open_way(runs)
+            if token_file is not None:
+                _refuse_open(token_file)
+        self._judge(_probe(self, runs), asked.mode)
+
+    @contextmanager
+    def confined(self, files: RunFiles) -> Iterator[Confined]:
+        """What to put the run of these files under; its places are there, and given to it."""
+        user = self._taken.get(files.key)
+        for place in (files.output, files.termination_log):
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+        if user is not None:
+            files.path.chmod(WALK)
+            for place in (files.work, files.tmp, files.output, files.termination_log):
+                os.chown(place, user, user, follow_symlinks=False)
+        if not self._abi:
+            yield Confined(user)
+            return
+        with landlock.ruleset(self._abi, self._allowed(files)) as rules:
+            yield Confined(user, rules)
+
+    def user_for(self, key: LeaseKey) -> int | None:
+        """The user of this run alone, until its release; None for the agent's own.
+
+        Each has been out of use for as long as can be.
+        """
+        if self._users is None or key in self._taken:
+            return self._taken.get(key)
+        taken = set(self._taken.values())
+        while (user := self._users[self._next % len(self._users)]) in taken:
+            self._next += 1
+        self._next += 1
+        self._taken[key] = user
+        return user
+
+    def release(self, files: RunFiles) -> None:
+        """No process of the run is left: whoever gets its user next is kept out of its files."""
+        if self._users is not None:
+            with suppress(OSError):
+                files.path.chmod(0o700)
+        self._taken.pop(files.key, None)
+
+    def _allowed(self, files: RunFiles) -> dict[Path, int]:
+        own = (files.work, files.tmp, files.output, files.termination_log)
+        return {
+            **dict.fromkeys(self._readable, landlock.READ | landlock.IOCTL_DEV),
+            **dict.fromkeys(map(Path, DEVICES), landlock.READ_FILE | landlock.WRITE_FILE),
+            **dict.fromkeys((*self._writable, *own), landlock.EVERYTHING),
+        }
+
+    def _judge(self, found: int, mode: str) -> None:
+        kernel = f"Landlock version {self._abi}" if self._abi else "no Landlock"
+        can = ", ".join(text for bit, text in enumerate(_CANNOT) if found >> bit & 1)
+        if found & _BROKEN:
+            raise IsolationError(
+                f"isolate_runs: with users {self._users} and {kernel} a run could {can}: give"
+                " --run-users that this machine has, or --isolate-runs off"
+                if self._users
+                else f"isolate_runs: with {kernel} a run could {can}: use --isolate-runs off"
+            )
+        if found and mode == ON:
+            raise IsolationError(
+                f"isolate_runs: with {kernel} a run could {can}. Use Linux 6.12 or newer, or start"
+                " the agent as root, which gives each run a user of its own; or take what there is"
+                " with --isolate-runs partly, or nothing with off"
+            )
+        if found:
+            log.warning("isolate_runs: with %s a run can %s", kernel, can)
+        if not self._abi:
+            log.warning("isolate_runs: without Landlock a run may use what every user may")
+        log.info("runs are isolated by %s%s", kernel, ", a user for each" if self._users else "")
+
+
+def isolation(asked: Isolating, state_dir: Path, token_file: Path | None) -> Isolation | None:
+    """Return what runs are isolated by; None, after a warning, if they are not to be."""
+    if asked.mode != OFF:
+        return Isolation(asked, state_dir, token_file)
+    log.warning(_UNRESTRICTED, os.geteuid())
+    return None
+
+
+def _readable(named: Sequence[Path]) -> tuple[Path, ...]:
+    system = [Path(each) for each in SYSTEM]
+    interpreter = [Path(sys.prefix), Path(sys.base_prefix)]
+    return (*system, *Path("/").glob("lib*"), *interpreter, *_resolver(), *named)
+
+
+def _resolver() -> list[Path]:
+    """Where the names of hosts are asked, if that is elsewhere than /etc seems to say.
+
+    The directory, since the file is replaced while a run lives.
+    """
+    target = RESOLVER.resolve()
+    inside = target.is_relative_to("/etc") or not target.exists()
+    return [] if inside or len(target.parents) < 3 else [target.parent]
+
+
+def _refuse_inside(readable: Sequence[Path], secrets: Sequence[Path]) -> None:
+    for secret in secrets:
+        for path in readable:
+            if secret.resolve().is_relative_to(path.resolve()):
+                raise IsolationError(
+                    f"isolate_runs: runs may read {path}, and {secret} is inside of it: choose"
+                    " another directory for that, or take the path out of REPRISE_LOCAL_PATHS if it"
+                    " is named there"
+                )
+
+
+def _open_way(runs: Path) -> None:
+    """Let the users of runs walk to their directories. Raises `IsolationError`."""
+    for ours in (runs, runs.parent):
+        ours.chmod(WALK)
+    for directory in runs.parent.parents:
+        if not directory.stat().st_mode & 0o001:
+            raise IsolationError(
+                f"isolate_runs: the users of runs cannot walk through {directory}: allow it"
+                f" (chmod o+x {directory}), or choose another --state-dir"
+            )
+
+
+def _refuse_open(token_file: Path) -> None:
+    with suppress(FileNotFoundError):
+        if token_file.stat().st_mode & 0o006:
+            raise IsolationError(
+                f"isolate_runs: every user may read {token_file}: chmod o-rwx {token_file}"
+            )
+
+
+def _probe(isolation: Isolation, runs: Path) -> int:
+    """What a process could do that is confined as a run: the bits of `_CANNOT`."""
+    place = Path(tempfile.mkdtemp(prefix="probe-", dir=runs))
+    descriptor, name = tempfile.mkstemp(dir=place)
+    os.close(descriptor)
+    files = RunFiles(LeaseKey("probe", 0), place)
+    try:
+        isolation.user_for(files.key)
+        files.make_places()
+        with isolation.confined(files) as confined:
+            child = os.fork()
+            if child == 0:
+                _try(confined, files, Path(name), os.getppid())
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except OSError as error:
+        raise IsolationError(f"isolate_runs: it cannot be tried: {error}") from error
+    finally:
+        isolation.release(files)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _try(confined: Confined, files: RunFiles, secret: Path, agent: int) -> None:
+    try:
+        os.chdir(files.work)
+        if confined.user is not None:
+            os.setgroups([])
+            os.setresgid(confined.user, confined.user, confined.user)
+            os.setresuid(confined.user, confined.user, confined.user)
+        confined.apply()
+    except OSError:
+        os._exit(1 << 5)
+    tries: tuple[Callable[[], object], ...] = (
+        secret.read_bytes,
+        lambda: os.truncate(secret, 0),
+        lambda: os.kill(agent, 0),
+        Path(f"/proc/{agent}/environ").read_bytes,
+        lambda: not _works(files),
+    )
+    os._exit(sum(1 << bit for bit, each in enumerate(tries) if _done(each)))
+
+
+def _done(attempt: Callable[[], object]) -> bool:
+    try:
+        return attempt() is not False
+    except OSError:
+        return False
+
+
+def _works(files: RunFiles) -> bool:
+    try:
+        (files.work / "file").write_text("mine")
+        with Path("/dev/null").open("w") as null:
+            null.write("nothing")
+    except OSError:
+        return False
+    return True

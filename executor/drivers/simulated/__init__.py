@@ -1,0 +1,1 @@
+"""The driver that only says that sessions run, as a script tells. It starts nothing."""

@@ -1,0 +1,318 @@
+"""Runs nothing: sessions that last, fail and are lost as a script says, on nodes that are not.
+
+Time is the script's: it passes `speed` times as fast as here. At speed 0 nobody waits for it, and
+whatever is next happens at once.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from reprise_client.wire import LeaseKey, Node, Spec
+
+from executor.clock import boottime
+from executor.drivers.protocol import Observation, Order, facts
+from executor.drivers.simulated.run_log import RunLog
+from executor.drivers.simulated.script import (
+    NODE_LOST,
+    VARIABLE,
+    Course,
+    Script,
+    ScriptError,
+    own_course,
+)
+from executor.drivers.simulated.virtual_cluster import VirtualCluster, counted
+from executor.drivers.wake_up import Bell
+from executor.runs import RunFiles
+from podspec.resources import check
+
+AT_ONCE = 2000
+"""So many happenings between two looks at what the server says."""
+KILLED = 137
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that has not ended. `turn` grows when its next step is planned anew; `done_at` is when
+    it ends by itself; `cause` is why it is made to end, and `ends` its exit code then."""
+
+    order: Order
+    course: Course
+    pods: int
+    amounts: Mapping[str, Any]
+    nodes: tuple[int, ...] = ()
+    started: bool = False
+    stopped: bool = False
+    turn: int = 0
+    cause: tuple[str, str] | None = None
+    ends: int | None = None
+    done_at: float | None = None
+    kill_at: float | None = None
+
+    @property
+    def key(self) -> LeaseKey:
+        return self.order.key
+
+
+class SimulatedDriver:
+    """The `simulated` driver; see `Driver` for what each method promises."""
+
+    name = "simulated"
+    outlives_agent = False
+    surveyed = True
+    trouble = ""
+    project_troubles: Mapping[str, str] = {}
+
+    def __init__(
+        self, script: Script, *, seed: int, nodes: int, speed: float, run_log: RunLog | None = None
+    ):
+        self.keeps_files = script.output_bytes > 0
+        self._script = script
+        self._random = Random(seed)  # noqa: S311  # repeatable on purpose
+        self._cluster = VirtualCluster(nodes, script.node)
+        self._speed = speed
+        self._began = boottime()
+        self._clock = 0.0
+        self._runs: dict[LeaseKey, _Run] = {}
+        self._unplaced: dict[LeaseKey, _Run] = {}
+        self._on_node: dict[int, dict[LeaseKey, _Run]] = defaultdict(dict)
+        self._plan: list[tuple[float, int, _Run | int, int]] = []
+        self._planned = 0
+        self._seen: list[Observation] = []
+        self._bell = Bell()
+        self._log = run_log
+
+    def forget_troubles(self, projects: Iterable[str]) -> None:
+        """It has none."""
+
+    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
+        return self._cluster.report()
+
+    def refusal(self, spec: Spec) -> str | None:
+        try:
+            check(spec.get("resources") or {})
+        except ValueError as error:
+            return f"resources: {error}"
+        lacking = self._cluster.lacks(counted(spec.get("resources") or {}))
+        return f"no simulated node has so much {lacking}" if lacking else None
+
+    def caveat(self, spec: Spec) -> str:  # noqa: ARG002
+        return ""
+
+    def start(self, order: Order) -> None:
+        try:
+            course = self._course(order)
+        except ScriptError as error:
+            said = facts(None, "StartError", pod_message=str(error))
+            self._seen.append(Observation(order.key, "ERROR", "", str(error), said))
+            return
+        if self._log is not None:
+            self._log.started(order)
+        spec = order.spec
+        amounts = counted(spec.get("resources") or {})
+        run = _Run(order, course, spec.get("cluster_size", 1), amounts)
+        self._runs[order.key] = run
+        if not self._place(run):
+            self._unplaced[order.key] = run
+
+    def stop(self, key: LeaseKey, grace: float) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            return
+        run.stopped = True
+        # What was to be stopped before it had a node never gets one.
+        self._unplaced.pop(key, None)
+        self._end(run, grace)
+
+    def poll(self, timeout: float | None) -> list[Observation]:
+        self._happen()
+        if not self._seen:
+            self._bell.wait(self._pause(timeout))
+            self._happen()
+        seen, self._seen = self._seen, []
+        return seen
+
+    def wake(self) -> None:
+        self._bell.ring()
+
+    def reclaim(self, files: RunFiles) -> bool:  # noqa: ARG002
+        """What was simulated has ended with the process that did it."""
+        return False
+
+    def release(self, key: LeaseKey) -> None:
+        """What has ended keeps nothing."""
+
+    def close(self) -> None:
+        for run in list(self._runs.values()):
+            run.ends = KILLED
+            self._finish(run)
+        self._plan.clear()
+
+    # Time
+
+    def _now(self) -> float:
+        """Seconds of the script's time."""
+        if self._speed:
+            self._clock = (boottime() - self._began) * self._speed
+        return self._clock
+
+    def _pause(self, timeout: float | None) -> float | None:
+        if not self._plan:
+            return timeout
+        if not self._speed:
+            return 0.0
+        left = max(0.0, (self._plan[0][0] - self._now()) / self._speed)
+        return left if timeout is None else min(left, timeout)
+
+    def _later(self, seconds: float, what: _Run | int) -> None:
+        """Plans a run's next step, in place of any other, or a lost node's return."""
+        turn = 0
+        if isinstance(what, _Run):
+            turn = what.turn = what.turn + 1
+        self._planned += 1
+        heapq.heappush(self._plan, (self._now() + seconds, self._planned, what, turn))
+
+    def _happen(self) -> None:
+        """Lets everything happen whose time has come."""
+        for _ in range(AT_ONCE):
+            if not self._plan or (self._speed and self._plan[0][0] > self._now()):
+                return
+            at, _, what, turn = heapq.heappop(self._plan)
+            self._clock = max(self._clock, at)
+            if isinstance(what, int):
+                self._cluster.set_up(what, True)
+            elif what.key in self._runs and turn == what.turn:
+                self._step(what)
+            self._place_waiting()
+
+    # Runs
+
+    def _course(self, order: Order) -> Course:
+        own = (order.spec.get("environ") or {}).get(VARIABLE)
+        if own is None:
+            return self._script.draw(self._random, self._now())
+        attempt = order.environ.get("REPRISE_ATTEMPT", "0")
+        return own_course(own, int(attempt) if attempt.isdigit() else 0)
+
+    def _place(self, run: _Run) -> bool:
+        nodes = self._cluster.place(run.amounts, run.pods, run.order.avoid_node)
+        if nodes is None:
+            return False
+        run.nodes, course = nodes, run.course
+        if course.seconds == 0 and not course.start_seconds and course.reason != NODE_LOST:
+            # Nobody ever saw it run.
+            self._write(run)
+            self._finish(run)
+            return True
+        for node in nodes:
+            self._on_node[node][run.key] = run
+        if course.start_seconds > 0:
+            self._say(run, "PULLING")
+            self._later(course.start_seconds, run)
+        else:
+            self._begin(run)
+        return True
+
+    def _place_waiting(self) -> None:
+        placed = []
+        for run in self._unplaced.values():
+            if self._place(run):
+                placed.append(run.key)
+            elif not run.order.avoid_node:
+                break
+            # The node that it avoids may be what the next one waits for.
+        for key in placed:
+            del self._unplaced[key]
+
+    def _step(self, run: _Run) -> None:
+        """The run begins, or passes its time limit, or ends."""
+        limit = run.order.spec.get("batch_timeout")
+        if run.kill_at is not None:
+            self._over(run)
+        elif not run.started:
+            self._begin(run)
+        elif limit is not None and (run.done_at is None or run.done_at > self._now()):
+            text = f"ran longer than its batch_timeout of {limit:g} s"
+            run.cause = ("DeadlineExceeded", text)
+            self._end(run, float(run.order.spec.get("termination_grace_period") or 0))
+        else:
+            self._over(run)
+
+    def _begin(self, run: _Run) -> None:
+        run.started = True
+        self._say(run, "RUNNING")
+        self._write(run)
+        seconds, limit = run.course.seconds, run.order.spec.get("batch_timeout")
+        if seconds is not None:
+            run.done_at = self._now() + seconds
+        spans = [span for span in (seconds, limit) if span is not None]
+        if spans:
+            self._later(min(spans), run)
+
+    def _over(self, run: _Run) -> None:
+        if run.course.reason == NODE_LOST and run.ends is None and run.nodes:
+            self._lose(run.nodes[0])
+        else:
+            self._finish(run)
+
+    def _end(self, run: _Run, grace: float) -> None:
+        """Asks the run to end, and makes it end `grace` seconds later."""
+        now, listens = self._now(), run.course.stop_seconds
+        obeys = grace > 0 and listens is not None and listens <= grace
+        at = now + (listens if obeys and listens is not None else grace)
+        if run.kill_at is not None and run.kill_at <= at:
+            return
+        run.kill_at = at
+        if run.done_at is not None and run.done_at <= at:
+            self._later(run.done_at - now, run)
+            return
+        run.ends = run.course.stop_exit_code if obeys else KILLED
+        self._later(at - now, run)
+
+    def _lose(self, node: int) -> None:
+        """A node goes, and with it all that runs there."""
+        self._cluster.set_up(node, False)
+        self._later(self._script.node_down_seconds, node)
+        name = self._cluster.name(node)
+        for run in list(self._on_node[node].values()):
+            run.ends = None
+            self._finish(run, (NODE_LOST, f"node {name} was lost"))
+
+    def _finish(self, run: _Run, cause: tuple[str, str] | None = None) -> None:
+        del self._runs[run.key]
+        for node in run.nodes:
+            self._on_node[node].pop(run.key, None)
+        self._cluster.release(run.nodes, run.amounts)
+        seen = self._ended(run, cause or run.cause)
+        if self._log is not None:
+            self._log.ended(run.order, seen)
+        self._seen.append(seen)
+
+    def _ended(self, run: _Run, cause: tuple[str, str] | None) -> Observation:
+        course, said, text = run.course, "", ""
+        if cause is not None:
+            code, (reason, text) = run.ends, cause
+        elif run.ends is not None:
+            code, reason = run.ends if run.started else None, ""
+        else:
+            code, reason, said = course.exit_code, course.reason, course.message
+        node = self._cluster.name(run.nodes[0]) if run.nodes else ""
+        success = code == 0 and not reason
+        message = said or text or reason or ("" if success else f"exit code {code}")
+        termination = facts(code, reason, said, node, pod_message=text)
+        status = "TERMINATED" if success else "ERROR"
+        return Observation(run.key, status, node, message, termination, run.stopped)
+
+    def _say(self, run: _Run, status: str) -> None:
+        self._seen.append(Observation(run.key, status, self._cluster.name(run.nodes[0])))
+
+    def _write(self, run: _Run) -> None:
+        if not self.keeps_files:
+            return
+        # Ends with whose output it is, so that a reader can tell a mixed-up one.
+        tail = f"{run.key.session_id}\n".encode()
+        size = max(self._script.output_bytes - len(tail), 0)
+        run.order.files.output.write_bytes(b"." * size + tail)

@@ -1,0 +1,242 @@
+"""Admin of the machinery: periodic tasks with their last run, parked tasks, heartbeats."""
+
+import json
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Model, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django_celery_beat.admin import PeriodicTaskAdmin as BeatsAdmin
+from django_celery_beat.admin import PeriodicTaskForm as BeatsForm
+from django_celery_beat.admin import TaskSelectWidget
+from django_celery_beat.models import (
+    ClockedSchedule,
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    PeriodicTasks,
+    SolarSchedule,
+)
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from reprise.celery import app
+from reprise.models import Heartbeat, ParkedTask, PeriodicRun
+from reprise.worker.parking import parked_discard, parked_send
+from sessions_app.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
+from sessions_app.audit.context import audited
+from sessions_app.locks import database_now
+from sessions_app.services.write.audit import AuditRow, audit_append
+from sessions_app.services.write.records import record_type
+
+
+class TaskWidget(UnfoldAdminSelectWidget, TaskSelectWidget):  # type: ignore[misc]  # untyped
+    """The names of all tasks that a worker knows."""
+
+
+class PeriodicTaskForm(BeatsForm):  # type: ignore[misc]  # untyped
+    """django-celery-beat's, in the clothes of the theme."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["task"].widget = UnfoldAdminTextInputWidget()
+        self.fields["regtask"].widget = TaskWidget()
+
+    def clean(self) -> dict[str, Any]:
+        """Django's hook; django-celery-beat's stumbles over a name that was refused before."""
+        self.cleaned_data.setdefault("task", "")
+        cleaned: dict[str, Any] = super().clean()
+        return cleaned
+
+    def clean_args(self) -> str:
+        """Django's hook: positional arguments."""
+        return self._json("args", list)
+
+    def clean_kwargs(self) -> str:
+        """Django's hook: arguments by name."""
+        return self._json("kwargs", dict)
+
+    def _json(self, field: str, kind: type[Any]) -> str:
+        text: str = self.cleaned_data[field]
+        try:
+            fits = isinstance(json.loads(text), kind)
+        except (ValueError, RecursionError):
+            fits = False
+        if not fits:
+            raise ValidationError(f"Must be a JSON {'list' if kind is list else 'object'}.")
+        return text
+
+
+class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyped
+    """What beat ticks: changeable, with what the last run did."""
+
+    form = PeriodicTaskForm
+    list_before_template = "admin/beat_note.html"
+    date_hierarchy = None
+    list_display = (
+        "name", "enabled", "interval", "last_run", "duration", "result", "runs", "failures"
+    )  # fmt: skip
+    list_filter = ("enabled",)
+    actions = ("enable_tasks", "disable_tasks", "run_now")
+    readonly_fields = ("last_run", "duration", "result")
+    ordering = ("name",)
+    search_fields = ("name", "task")
+    fieldsets = (
+        (None, {"fields": ("name", "regtask", "task", "enabled", "description")}),
+        ("Last run", {"fields": ("last_run", "duration", "result")}),
+        ("Schedule", {"fields": ("interval", "crontab", "clocked", "start_time", "one_off")}),
+        ("Message", {"fields": ("args", "kwargs", "queue", "expire_seconds")}),
+    )
+
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says."""
+        return record_type(PeriodicTask), record.name
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the columns of the last run: one query, however many rows."""
+        run = PeriodicRun.objects.filter(name=OuterRef("name"))
+        wanted = ("started_at", "duration", "result", "error", "runs", "failures")
+        columns = {f"run_{name}": Subquery(run.values(name)[:1]) for name in wanted}
+        found: QuerySet[Any] = super().get_queryset(request).annotate(**columns)
+        return found
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With what beat does beside sending messages."""
+        beats = Heartbeat.objects.filter(part="beat").exclude(doing="")
+        context = {**(extra_context or {}), "beats": beats}
+        response: HttpResponse = super().changelist_view(request, context)
+        return response
+
+    @admin.display(description="last run", ordering="run_started_at")
+    def last_run(self, task: Any) -> Any:
+        return task.run_started_at
+
+    @admin.display(description="took", ordering="run_duration")
+    def duration(self, task: Any) -> str | None:
+        return None if task.run_duration is None else f"{task.run_duration:.3f} s"
+
+    @admin.display(description="result")
+    def result(self, task: Any) -> str | None:
+        text: str | None = task.run_error or task.run_result
+        return text
+
+    @admin.display(description="runs", ordering="run_runs")
+    def runs(self, task: Any) -> int | None:
+        found: int | None = task.run_runs
+        return found
+
+    @admin.display(description="failed", ordering="run_failures")
+    def failures(self, task: Any) -> int | None:
+        found: int | None = task.run_failures
+        return found
+
+    @admin.action(description="Enable", permissions=["change"])
+    def enable_tasks(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._switch(request, queryset, enabled=True)
+
+    @admin.action(description="Disable", permissions=["change"])
+    def disable_tasks(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._switch(request, queryset, enabled=False)
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
+        ids = list(queryset.values_list("pk", flat=True))
+        with audited(by=operator(request)), transaction.atomic():
+            others = PeriodicTask.objects.filter(pk__in=ids).exclude(enabled=enabled)
+            names = [task.name for task in others.select_for_update().order_by("pk")]
+            PeriodicTask.objects.filter(name__in=names).update(enabled=enabled)
+            # Beat does not see an update by itself.
+            PeriodicTasks.update_changed()
+        done = "Enabled" if enabled else "Disabled"
+        self.message_user(request, f"{done}: {', '.join(names) or 'none, all of them were'}")
+
+    @admin.action(description="Run now", permissions=["change"])
+    def run_now(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        tasks = list(queryset)
+        try:
+            for task in tasks:
+                headers = {"periodic_task_name": task.name}
+                queue = {"queue": task.queue} if task.queue else {}
+                app.tasks[task.task].apply_async(headers=headers, retry=False, **queue)
+        except Exception as error:  # noqa: BLE001  # any failure of any broker, or no such task
+            self.message_user(request, f"Not sent: {error}", messages.ERROR)
+            return
+        kind, by = record_type(PeriodicTask), operator(request)
+        rows = [AuditRow(by, f"{kind}.run", kind, task.name) for task in tasks]
+        audit_append(rows, now=database_now())
+        self.message_user(request, f"Sent: {', '.join(task.name for task in tasks)}")
+
+
+class ScheduleForm(OperatorForm):
+    """Refuses what beat would stumble over, again and again."""
+
+    def clean(self) -> dict[str, Any]:
+        """Django's hook."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not self.errors:
+            try:
+                self._meta.model(**cleaned).schedule.remaining_estimate(timezone.now())
+            except (ArithmeticError, RuntimeError, ValueError) as error:
+                raise ValidationError(f"This time never comes: {error}") from error
+        return cleaned
+
+
+class ScheduleAdmin(RecordAdmin):
+    """An interval or a crontab that periodic tasks refer to."""
+
+    form = ScheduleForm
+
+    def audited_as(self, record: Any) -> tuple[str, str]:
+        """As the base says: it has no name."""
+        return record_type(type(record)), str(record.pk)
+
+
+class ParkedTaskAdmin(ReadOnlyAdmin):
+    """Poison: what killed every worker that took it."""
+
+    list_display = ("name", "arguments", "queue", "state", "times", "reason", "parked_at")
+    list_filter = ("state", "queue")
+    search_fields = ("name", "task_id")
+    ordering = ("-parked_at",)
+    actions = ("send_again", "discard")
+
+    @admin.action(description="Send again", permissions=["view"])
+    def send_again(self, request: HttpRequest, queryset: QuerySet[ParkedTask]) -> None:
+        ids = list(queryset.values_list("pk", flat=True))
+        try:
+            with app.connection_for_write() as broker:
+                broker.ensure_connection(max_retries=1, timeout=5)
+                sent = parked_send(ids, broker=broker, by=request.user.get_username())
+        except Exception as error:  # noqa: BLE001  # any failure of any broker
+            self.message_user(request, f"Not sent, try again: {error}", messages.ERROR)
+            return
+        self.message_user(request, f"Sent again: {sent}")
+
+    @admin.action(description="Discard", permissions=["view"])
+    def discard(self, request: HttpRequest, queryset: QuerySet[ParkedTask]) -> None:
+        ids = list(queryset.values_list("pk", flat=True))
+        discarded = parked_discard(ids, by=request.user.get_username())
+        self.message_user(request, f"Discarded: {discarded}")
+
+
+class HeartbeatAdmin(ReadOnlyAdmin):
+    """Which workers, beats and web processes live."""
+
+    list_display = ("part", "name", "started_at", "seen_at", "doing")
+
+
+def register(site: admin.AdminSite) -> None:
+    """Put these in the place of django-celery-beat's own."""
+    beats: tuple[type[Model], ...] = (
+        PeriodicTask, IntervalSchedule, CrontabSchedule, ClockedSchedule, SolarSchedule
+    )  # fmt: skip
+    for model in beats:
+        if site.is_registered(model):
+            site.unregister(model)
+    site.register(PeriodicTask, PeriodicTaskAdmin)
+    site.register([IntervalSchedule, CrontabSchedule, ClockedSchedule], ScheduleAdmin)
+    site.register(ParkedTask, ParkedTaskAdmin)
+    site.register(Heartbeat, HeartbeatAdmin)

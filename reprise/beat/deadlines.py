@@ -1,0 +1,60 @@
+"""The sweeps of deadlines, one batch at a time: what beat runs when no worker does.
+
+Each batch is some short transactions of its own, and harmless beside a worker that runs the same:
+whoever comes second finds the rows locked or moved, and passes them over.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scheduler.services import expire, verify
+from scheduler.services.drain import drains_go_on
+from scheduler.services.silence import silence_tell
+from sessions_app.locks import AdvisoryLock
+from sessions_app.services.chains import dispatch
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep of deadlines; `batch` tells how much it did and whether there may be more."""
+
+    lock: AdvisoryLock
+    batch: Callable[[], tuple[int, bool]]
+
+
+def _retries() -> tuple[int, bool]:
+    """Resume one batch of held retries and dispatch one of those that are due."""
+    resumed = dispatch.held_resume()
+    more = resumed == dispatch.BATCH
+    left = dispatch.next_due()
+    if left is None or left > 0:
+        return resumed, more
+    found = dispatch.retries_dispatch()
+    return resumed + found.dispatched, more or found.claimed == dispatch.BATCH
+
+
+def _leases() -> tuple[int, bool]:
+    """Expire one batch of each kind, and go on with drains."""
+    silence_tell()
+    expired = expire.leases_expire()
+    more = max(expired) == expire.BATCH
+    if not more:
+        drains_go_on()
+    return sum(expired), more
+
+
+def _starts() -> tuple[int, bool]:
+    """Verify one batch of starts."""
+    left = verify.next_check()
+    if left is None or left > 0:
+        return 0, False
+    found = verify.starts_verify()
+    return found.claimed, found.claimed == verify.BATCH
+
+
+SWEEPS = {
+    "sessions_app.tasks.sweep_retries": Sweep(AdvisoryLock.SWEEP_RETRIES, _retries),
+    "scheduler.tasks.sweep_leases": Sweep(AdvisoryLock.SWEEP_LEASES, _leases),
+    "scheduler.tasks.verify_starts": Sweep(AdvisoryLock.SWEEP_STARTS, _starts),
+}
+"""By the name of the Celery task that does the same; these are `periodic.DEADLINES`."""

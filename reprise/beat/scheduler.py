@@ -1,0 +1,219 @@
+"""Beat: django-celery-beat's scheduler, of which one ticks and the others wait.
+
+It waits for no broker: messages leave through a thread, and what no worker takes in time of the
+sweeps of deadlines runs here, in another thread.
+"""
+
+import logging
+import select
+import time
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import DatabaseError, InterfaceError, close_old_connections
+from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+
+from reprise.beat.sender import Sender
+from reprise.beat.standby import Standby
+from reprise.postgresql.direct import connect
+from reprise.worker import heartbeats
+from sessions_app.locks import AdvisoryLock
+
+logger = logging.getLogger(__name__)
+
+MAX_INTERVAL = 5.0
+"""Seconds after which a change in the admin is seen at the latest."""
+WAIT_SECONDS = 2.0
+"""Between two attempts of a waiting beat."""
+ONCE_MORE = {"max_retries": 1, "interval_start": 0}
+"""The first message after a restart of the broker meets a connection that is gone."""
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+class BeatLock:
+    """The right to tick: an advisory lock, which is gone with the connection that holds it."""
+
+    def __init__(self) -> None:
+        self._connection: psycopg.Connection[Any] | None = None
+        self.name = heartbeats.this_process("beat")
+        self._seen = 0.0
+
+    def hold(self) -> bool:
+        """Whether this beat may tick; takes the lock if nobody has it. Never waits for it."""
+        try:
+            return self._still_held() or self._take()
+        except psycopg.Error as error:
+            logger.warning("beat: %s", _in_a_line(error))
+            self._drop()
+            return False
+
+    def _still_held(self) -> bool:
+        if self._connection is None:
+            return False
+        # A live connection has nothing to say: what can be read is its end, and costs no statement.
+        readable, _, _ = select.select([self._connection.fileno()], [], [], 0)
+        if readable:
+            self._connection.execute("SELECT 1")
+        if time.monotonic() >= self._seen + heartbeats.INTERVAL_SECONDS:
+            heartbeats.beat(self._connection, "beat", self.name)
+            self._seen = time.monotonic()
+        return True
+
+    def _take(self) -> bool:
+        connection = connect("reprise-beat")
+        taken = connection.execute("SELECT pg_try_advisory_lock(%s)", [AdvisoryLock.BEAT.value])
+        if taken.fetchone() != (True,):
+            connection.close()
+            return False
+        self._connection = connection
+        # Whoever ticked before does so no more.
+        heartbeats.forget(connection, "beat", None)
+        heartbeats.beat(connection, "beat", self.name)
+        self._seen = time.monotonic()
+        return True
+
+    def release(self) -> None:
+        """Let another one tick, at once."""
+        try:
+            if self._connection is not None:
+                heartbeats.forget(self._connection, "beat", self.name)
+        except psycopg.Error as error:
+            logger.info("beat: %s", _in_a_line(error))
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+class Entry(ModelEntry):  # type: ignore[misc]  # django-celery-beat is untyped
+    """A periodic task whose message is worth nothing when the next one comes."""
+
+    def __init__(self, model: Any, app: Any = None) -> None:
+        super().__init__(model, app=app)
+        if model.interval is not None:
+            every = self.schedule.run_every.total_seconds()
+            asked = self.options.get("expires")
+            given = asked if isinstance(asked, int | float) else every
+            self.options["expires"] = min(given, every)
+
+
+class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
+    """The scheduler of `celery -A reprise beat` and of standalone."""
+
+    Entry = Entry
+    _dirty: set[str]
+    _schedule: Any
+    # Messages leave through the application's pool of connections, which gives up on a dead broker
+    # after a short while instead of ending beat.
+    producer = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._lock = BeatLock()
+        self._standby = Standby(self._lock.name)
+        self._sender = Sender(self._send)
+        self._holds = False
+        self._looked = 0.0
+        kwargs["max_interval"] = kwargs.get("max_interval") or MAX_INTERVAL
+        super().__init__(*args, **{**kwargs, "lazy": True})
+        # At exit it would write once more, after `close`, without the lock and perhaps without a
+        # database.
+        self._finalize.cancel()
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """One step, if this is the beat that ticks; seconds until the next one."""
+        held, self._holds = self._holds, self._lock.hold()
+        if not self._holds:
+            self._standby.rest()
+            if held:
+                logger.warning("beat: lost the lock; waiting")
+            return WAIT_SECONDS
+        try:
+            if not held:
+                logger.info("beat: has the lock")
+                self._begin()
+            entries: dict[str, Any] = self._schedule or {}
+            self._standby.schedule({each.task: each.name for each in entries.values()})
+            pause: float = super().tick(*args, **kwargs)
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("beat: %s", _in_a_line(error))
+            close_old_connections()
+            self._forget_schedule()
+            return WAIT_SECONDS
+        return pause
+
+    def _begin(self) -> None:
+        # What another beat did meanwhile is in the rows.
+        self._forget_schedule()
+        self.setup_schedule()
+
+    def _forget_schedule(self) -> None:
+        self._dirty.clear()
+        self._schedule = self._heap = self.old_schedulers = None
+        self._initial_read = True
+
+    def schedule_changed(self) -> bool:
+        """As django-celery-beat's, which asks the database at every tick; here every 5 s."""
+        if time.monotonic() < self._looked + MAX_INTERVAL:
+            return False
+        self._looked = time.monotonic()
+        changed: bool = super().schedule_changed()
+        return changed
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:  # noqa: ARG002  # Celery's signature
+        """Have a due task's message sent; the next interval makes up for a failure."""
+        self._standby.want(entry.task)
+        self._sender.put(entry)
+        # What ran when is written down from time to time, as Celery does after each message.
+        self._tasks_since_sync += 1
+        if self.should_sync():
+            self._do_sync()
+
+    def sync(self) -> None:
+        """Write down what ran when; what fails is said in a line, and written by the next one.
+
+        As django-celery-beat's, which logs a traceback and forgets the entry that failed.
+        """
+        waiting, self._dirty = self._dirty, set()
+        try:
+            close_old_connections()
+            while waiting:
+                name = next(iter(waiting))
+                # One that was deleted meanwhile has nothing to be written.
+                with suppress(KeyError, TypeError, ObjectDoesNotExist):
+                    self._schedule[name].save()
+                waiting.discard(name)
+        except (DatabaseError, InterfaceError) as error:
+            self._dirty |= waiting
+            logger.warning("beat: could not write down what ran when: %s", _in_a_line(error))
+            close_old_connections()
+
+    def _send(self, entry: Any) -> None:
+        """Send a message; called in the sender's thread."""
+        options = {"retry_policy": ONCE_MORE, **entry.options}
+        task = self.app.tasks.get(entry.task)
+        try:
+            if task is None:
+                self.app.send_task(entry.task, entry.args, entry.kwargs, **options)
+            else:
+                task.apply_async(entry.args, entry.kwargs, **options)
+        except Exception as error:  # noqa: BLE001  # any failure of any broker
+            logger.warning("beat: %s: %s", entry.name, error)
+            self._standby.refused(entry.task, f"{type(error).__name__}: {error}")
+        else:
+            self._standby.sent(entry.task)
+
+    def close(self) -> None:
+        """Write down what ran when, and let another beat tick."""
+        self._sender.close()
+        self._standby.close()
+        if self._holds:
+            super().close()
+        self._holds = False
+        self._lock.release()

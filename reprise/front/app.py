@@ -1,0 +1,325 @@
+"""The ASGI front: long polls and streams, which must not hold a thread each.
+
+Every request first goes through the WSGI application, in a thread and as any other; only an
+answer that is to be held or continued stays here, as a coroutine.
+"""
+
+import asyncio
+import contextvars
+import json
+import logging
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+
+from a2wsgi import WSGIMiddleware
+from django.conf import settings
+from django.db import Error, close_old_connections
+
+from loglines.context import bind
+from reprise.front import event_streams
+from reprise.front.bodies import BodyEndedError, BodyTooSlowError, Pace, SpooledBody, Unfinished
+from reprise.front.log_streams import Message, Receive, Send, request_id_in, send_log, wants_log
+from reprise.front.tail import Tail
+from reprise.front.work_listener import WorkListener
+from reprise.http.call_limits import limited
+from scheduler.services.polling import look_again
+from scheduler.wire import LeaseCall
+from sessions_app.api.http.addresses import client_address
+from sessions_app.api.http.parsing import parse_facts
+from sessions_app.api.http.problems import MEDIA_TYPE, exception_handler, problem
+from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES
+from sessions_app.instruments import BODIES_ENDED, HELD
+from sessions_app.services.access.tokens import token_find
+
+logger = logging.getLogger(__name__)
+
+LEASE = re.compile(r"/api/v2/executors/([^/]+)/lease/")
+SIMULATE = "/api/v2/retry-policies/simulate/"
+LONG_BODY = re.compile(
+    r"/api/v2/(executors/[^/]+/(lease|reports|return|logs)"
+    r"|sessions/bulk(-cancel|-retry)?|retry-policies/simulate)/"
+)
+"""Calls whose bodies may have many megabytes, and more time to come."""
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_BODY = 16 * 1024 * 1024
+LONGEST_EMPTY_ANSWER = 512
+"""Bytes; a longer one has something to say."""
+PROBES = frozenset({"/healthz", "/readyz"})
+PROBE_THREADS = 2
+MISFIT_PAUSE = 2.0
+"""Seconds after which sessions that did not fit are looked at again within one long poll."""
+
+
+class Front:
+    """An ASGI application over the WSGI one; `threads` serve the latter."""
+
+    def __init__(self, wsgi: Any, *, threads: int = 16):
+        self._wsgi = WSGIMiddleware(wsgi, workers=threads)
+        # When all other threads wait for the database, these still answer.
+        self._probes = WSGIMiddleware(wsgi, workers=PROBE_THREADS)
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
+        self._unfinished = Unfinished()
+        self._listener = WorkListener()
+        self._tail = Tail()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        stays = (self._wsgi, self._in_thread, lambda: self._listener.closing)
+        if scope["path"] in PROBES and method in BODILESS:
+            await self._probes(scope, receive, send)  # type: ignore[arg-type]
+        elif method == "POST" and _lease(scope):
+            await self._lease(scope, receive, send)
+        elif method == "GET" and wants_log(scope):
+            await send_log(scope, receive, send, *stays)
+        elif method == "GET" and event_streams.wants_events(scope):
+            serving = event_streams.Serving(self._wsgi, self._in_thread, self._tail)
+            await event_streams.stream_events(scope, receive, send, serving)
+        else:
+            await self._plain(scope, receive, send)
+
+    async def _plain(self, scope: Message, receive: Receive, send: Send) -> None:
+        """An ordinary call; a body that comes slowly holds no thread until it is there."""
+        if scope["method"] in BODILESS:
+            # Whatever comes with it is not waited for.
+            await self._wsgi(scope, _replay(b""), send)  # type: ignore[arg-type]
+            return
+        body = await self._whole(scope, receive, send)
+        if body is not None:
+            with closing(body):
+                await self._wsgi(_measured(scope, body.size), body.receive, send)  # type: ignore[arg-type]
+
+    async def _whole(self, scope: Message, receive: Receive, send: Send) -> SpooledBody | None:
+        """Return the body of a call; one byte more than the limit at most, for the view to refuse.
+
+        None if its sender went away before the end, or was told why it has no other answer.
+        """
+        numbers = settings.REPRISE
+        limit = int(numbers["unfinished_bodies"])
+        per_address = int(numbers["unfinished_bodies_per_address"])
+        held = self._unfinished.place(
+            _address(scope), _pace(scope), limit=limit, per_address=per_address
+        )
+        try:
+            async with held as place:
+                return await SpooledBody.read(receive, _limit(scope), place)
+        except BodyTooSlowError:
+            await _refuse(send, 408, "the body did not come in time")
+        except BodyEndedError:
+            await _refuse(send, 503, "too many calls are still sending their bodies; try again")
+        return None
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        task: asyncio.Task[None] | None = None
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                task = asyncio.create_task(self._listener.run())
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                self._listener.close()
+                self._tail.close()
+                if task is not None:
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await task
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    def close(self) -> None:
+        """Answer all that is held; thread-safe."""
+        self._listener.close_soon()
+        self._tail.close_soon()
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        def call() -> Any:
+            try:
+                with limited():
+                    return function(*arguments)
+            finally:
+                close_old_connections()
+
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
+
+    async def _lease(self, scope: Message, receive: Receive, send: Send) -> None:
+        spooled = await self._whole(scope, receive, send)
+        if spooled is None:
+            return
+        with closing(spooled):
+            body = spooled.bytes()
+        answer = _Captured()
+        heard = self._listener.heard
+        await self._wsgi(_measured(scope, len(body)), _replay(body), answer.send)  # type: ignore[arg-type]
+        call = _held_call(body, answer)
+        if call is not None:
+            name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
+            bind(request_id=answer.request_id, executor=name)
+            with HELD.labels("lease").track_inprogress():
+                try:
+                    await self._hold(name, _bearer(scope), call, answer, receive, heard)
+                except Error as error:
+                    answer.fail(error)
+        await answer.replay(send)
+
+    async def _hold(
+        self,
+        name: str,
+        secret: str,
+        call: LeaseCall,
+        answer: "_Captured",
+        receive: Receive,
+        heard: int,
+    ) -> None:
+        """Wait for work or a stop, as long as the agent is there and wants to wait."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + call.wait_s
+        gone = asyncio.ensure_future(receive())
+        passed_over = 0
+        try:
+            while (left := deadline - loop.time()) > 0 and not self._listener.closing:
+                pause = min(left, MISFIT_PAUSE) if passed_over else left
+                await self._listener.wait(heard, pause, gone)
+                quiet = self._listener.heard == heard
+                if gone.done() or (quiet and not passed_over):
+                    return  # the agent's next call looks anyway
+                heard = self._listener.heard
+                if not await self._in_thread(token_find, secret):
+                    return  # withdrawn meanwhile: the agent's next call is told so
+                found, passed_over = await self._in_thread(look_again, name, call)
+                if found.leases or found.stops:
+                    answer.replace(found.model_dump_json().encode())
+                    return
+        finally:
+            gone.cancel()
+
+
+def _limit(scope: Message) -> int:
+    """Up to how many bytes of a body are read; of one that is too long anyway, not all."""
+    if scope["path"] != SIMULATE:
+        return MAX_BODY
+    told = dict(scope["headers"]).get(b"content-length", b"0")
+    return BODY_LIMIT_BYTES if told.isdigit() and int(told) <= BODY_LIMIT_BYTES else MAX_BODY
+
+
+def _bearer(scope: Message) -> str:
+    """The token of a request that the application has let pass."""
+    sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+    return str(sent.partition(" ")[2].strip())
+
+
+def _lease(scope: Message) -> bool:
+    return LEASE.fullmatch(scope["path"]) is not None
+
+
+def _address(scope: Message) -> str:
+    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    peer = (scope.get("client") or ("",))[0]
+    return client_address(str(peer), forwarded[-1].decode("latin-1") if forwarded else "")
+
+
+def _pace(scope: Message) -> Pace:
+    """Return how fast the body of a call has to come."""
+    numbers = settings.REPRISE
+    long = LONG_BODY.fullmatch(scope["path"]) is not None
+    seconds = numbers["long_body_timeout" if long else "body_timeout"]
+    return Pace(seconds, numbers["body_bytes_per_second"], numbers["body_grace"])
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    """Answer a call whose body is not there, and end the connection."""
+    BODIES_ENDED.labels(str(status)).inc()
+    logger.info("body ended", extra={"status": status})
+    told = json.dumps(problem(status, why)).encode()
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(told)),
+        (b"connection", b"close"),
+        *([(b"retry-after", b"1")] if status == 503 else []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": told, "more_body": False})
+
+
+def _measured(scope: Message, size: int) -> Message:
+    """The request with the length of its body, without which WSGI takes it for empty: one that
+    came in chunks told none."""
+    if any(name == b"content-length" for name, _ in scope["headers"]):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (b"content-length", b"%d" % size)]}
+
+
+def _replay(body: bytes) -> Receive:
+    sent = False
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
+    """The call, if its answer has nothing to say and may wait."""
+    if answer.status != 200 or len(answer.body) > LONGEST_EMPTY_ANSWER:
+        return None
+    said = json.loads(answer.body)
+    if said["leases"] or said["stops"]:
+        return None
+    call = LeaseCall.model_validate(parse_facts(body))  # as the view read it
+    return call if call.wait_s > 0 else None
+
+
+class _Captured:
+    """An answer of the WSGI application, kept until it is clear what to send."""
+
+    def __init__(self) -> None:
+        self._start: Message = {}
+        self.body = b""
+
+    @property
+    def status(self) -> int:
+        return int(self._start["status"])
+
+    @property
+    def request_id(self) -> str:
+        """The id that the call has got."""
+        return request_id_in(self._start["headers"])
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+        else:
+            self.body += message.get("body", b"")
+
+    def replace(self, body: bytes, status: int = 200, **headers: str) -> None:
+        """Answer with something else, as long as nothing was sent."""
+        self.body = body
+        changed = {"content_length": str(len(body)), **headers}
+        new = [(name.replace("_", "-").encode(), said.encode()) for name, said in changed.items()]
+        names = {name for name, _ in new}
+        kept = [pair for pair in self._start["headers"] if pair[0].lower() not in names]
+        self._start = {**self._start, "status": status, "headers": [*kept, *new]}
+
+    def fail(self, error: Exception) -> None:
+        """Answer as the view would if the database had failed it; raises what is a bug."""
+        told = exception_handler(error, {})
+        if told is None:
+            raise error
+        more = {"retry_after": wait} if (wait := told.headers.get("Retry-After")) else {}
+        self.replace(told.content, told.status_code, content_type=MEDIA_TYPE, **more)
+
+    async def replay(self, send: Send) -> None:
+        await send(self._start)
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})

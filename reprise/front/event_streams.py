@@ -1,0 +1,299 @@
+"""Events as server-sent events: of one session, or of a whole job set.
+
+The WSGI application gives the head of the answer and so checks who asks. What is in the log is
+then read in slices, what comes after that arrives from the tail that all readers share: a reader,
+however slow, holds no thread, no database connection and a bounded number of events.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from loglines.context import bind
+from reprise.front.log_streams import (
+    InThread,
+    Message,
+    Opened,
+    Permission,
+    Reader,
+    Receive,
+    Send,
+    query_of,
+    request_id_in,
+)
+from reprise.front.server_sent import TailEvent, told_by_cursor, told_by_id
+from reprise.front.tail import Key, Subscription, Tail
+from sessions_app.api.rest.job_set_views import PROJECT_HEADER
+from sessions_app.core.cursors import START, parse_cursor
+from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY
+from sessions_app.eventlog.archived import archived_session
+from sessions_app.eventlog.reading import RETRY_EVENTS, LoggedEvent, job_set_events
+from sessions_app.instruments import HELD
+from sessions_app.models import Project, Session, SessionEvent
+
+logger = logging.getLogger(__name__)
+
+SESSION = re.compile(r"/api/v2/sessions/([0-9a-f-]{36})/events/")
+JOB_SET = re.compile(r"/api/v2/job-sets/([^/]+)/events/")
+SLICE = 500
+"""Events read from the table at once."""
+PING_SECONDS = 10.0
+"""Silence after which a comment keeps the connection alive."""
+HELLO = b"retry: 1000\n\n"
+"""Tells browsers after how many milliseconds to come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What was read from the table: text to send, and whether more is there or none can come."""
+
+    text: bytes
+    more: bool
+    over: bool = False
+
+
+class Feed(Protocol):
+    """One reader's way through the log."""
+
+    @property
+    def key(self) -> Key:
+        """What to listen to at the tail."""
+        ...
+
+    def read(self) -> Slice:
+        """The next slice from the table."""
+        ...
+
+    def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
+        """What of the news to send, and whether the table has to be looked at again."""
+        ...
+
+
+class SessionFeed:
+    """A session's events in the order of `seq`, which is that of ids; told by id.
+
+    The tail may bring them in another order, or one that the table had before: what does not
+    continue what was sent is read from the table, where `seq` has no gaps.
+    """
+
+    def __init__(self, session_id: UUID, after: int):
+        self.key = session_id
+        self._after = after
+        self._seq: int | None = None
+        """Of the event that was passed last; None: of none yet."""
+        self._hides = False
+
+    def read(self) -> Slice:
+        """Over when no event can come by itself: the session has ended and no retry waits."""
+        wanted = Session.objects.only("id", "retry_policy", "retry_state", "finished_at")
+        session = wanted.filter(pk=self.key).first() or archived_session(self.key)
+        over = session is None or (
+            session.finished_at is not None and session.retry_state not in WAITING_RETRY
+        )
+        if session is not None:
+            self._hides = session.retry_policy.get("emit_retry_events") is False
+        rows = SessionEvent.objects.filter(session_id=self.key, pk__gt=self._after)
+        found = list(rows.select_related("project__domain").order_by("seq")[:SLICE])
+        if found:
+            self._after, self._seq = found[-1].pk, found[-1].seq
+        text = b"".join(told_by_id(each) for each in found if self._shown(each.type))
+        return Slice(text, len(found) == SLICE, over)
+
+    def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
+        """The news that continue what was sent; the table is looked at after a gap or an end."""
+        text: list[bytes] = []
+        look = False
+        for told in news:
+            event = told.event
+            if event.pk <= self._after:
+                continue
+            if self._seq is None or event.seq != self._seq + 1:
+                return b"".join(text), True
+            self._after, self._seq = event.pk, event.seq
+            look |= _may_end(event)
+            if self._shown(event.type):
+                text.append(told.by_id)
+        return b"".join(text), look
+
+    def _shown(self, kind: str) -> bool:
+        return not (self._hides and kind.startswith(RETRY_EVENTS))
+
+
+def _may_end(event: LoggedEvent) -> bool:
+    said = event.data
+    return said.get("status") in FINAL_STATUSES or "retry_state" in said
+
+
+class JobSetFeed:
+    """A job set's events in the order in which they became visible, told by cursor; endless."""
+
+    def __init__(self, project: int, name: str, after: str):
+        self.key = (project, name)
+        self._after = parse_cursor(after) if after else START
+
+    def read(self) -> Slice:
+        """The next events."""
+        found = job_set_events(*self.key, self._after, SLICE)
+        if found:
+            self._after = found[-1].cursor
+        return Slice(b"".join(told_by_cursor(each) for each in found), len(found) == SLICE)
+
+    def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
+        """The news that the table did not give before."""
+        fresh = [told for told in news if told.event.cursor > self._after]
+        if fresh:
+            self._after = fresh[-1].event.cursor
+        return b"".join(told.by_cursor for told in fresh if not told.event.quiet), False
+
+
+def wants_events(scope: Message) -> bool:
+    """Whether a request is for events as a stream."""
+    known = SESSION.fullmatch(scope["path"]) or JOB_SET.fullmatch(scope["path"])
+    return known is not None and b"text/event-stream" in _header(scope, b"accept")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What streams need of the front: the application behind it, its threads and its tail."""
+
+    wsgi: Any
+    in_thread: InThread
+    tail: Tail
+
+
+async def stream_events(scope: Message, receive: Receive, send: Send, serving: Serving) -> None:
+    """Events after `Last-Event-ID` or `?after=`, and those to come.
+
+    Ends when none can come, when the server stops, when the database does not answer, or when its
+    reader may not read any more: that is asked again every `stream_check_after` seconds.
+    """
+    after = _resume_point(scope)
+    opened = Opened(send, _event_stream)
+    await serving.wsgi(_as_json(scope, after), receive, opened.send)
+    if not opened.continues:
+        return
+    bind(request_id=request_id_in(opened.headers.items()))
+    reader = Reader(receive, send)
+    try:
+        feed = await serving.in_thread(_feed, scope, after, opened.headers)
+        with HELD.labels("events").track_inprogress():
+            await _Stream(scope, feed, reader, serving).run()
+    except DatabaseError as error:
+        logger.info("a stream of events ends, its reader will come again: %s", error)
+    await reader.end()
+
+
+class _Stream:
+    """One reader: from the table to the tail, and back to the table when it fell behind."""
+
+    def __init__(self, scope: Message, feed: Feed, reader: Reader, serving: Serving):
+        self._scope = scope
+        self._feed = feed
+        self._reader = reader
+        self._serving = serving
+        self._now = asyncio.get_running_loop().time
+        self._ping_at = self._now() + PING_SECONDS
+        self._permission = Permission(serving.wsgi, _as_json(scope, ""))
+        self._place: Subscription | None = None
+
+    async def run(self) -> None:
+        """Until the stream ends."""
+        await self._reader.send(HELLO)
+        try:
+            while await self._goes_on():
+                read = await self._serving.in_thread(self._feed.read)
+                await self._send(read.text)
+                if read.over and not read.more:
+                    return
+                if read.more:
+                    continue
+                if self._place is None or self._place.lapsed:
+                    await self._subscribe()
+                else:
+                    await self._listen(self._place)
+        finally:
+            self._leave()
+
+    async def _subscribe(self) -> None:
+        """Take a place at the tail; the table is read once more from then on."""
+        self._leave()
+        place = self._place = self._serving.tail.subscribe(self._feed.key)
+        self._reader.when_gone(place.news.set)
+        while not (place.joined or place.lapsed) and await self._goes_on():
+            await self._wait(place)
+
+    async def _listen(self, place: Subscription) -> None:
+        """Send what comes, until the table has to be looked at."""
+        while not place.lapsed and await self._goes_on():
+            text, look = self._feed.take(place.take())
+            await self._send(text)
+            if look:
+                return
+            await self._wait(place)
+
+    async def _wait(self, place: Subscription) -> None:
+        until = min(self._ping_at, self._permission.check_at)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(place.news.wait(), max(0.0, until - self._now()))
+        if self._now() >= self._ping_at:
+            await self._send(b": ping\n\n")
+
+    async def _send(self, text: bytes) -> None:
+        if text:
+            await self._reader.send(text)
+            self._ping_at = self._now() + PING_SECONDS
+
+    async def _goes_on(self) -> bool:
+        if self._serving.tail.closing or self._reader.gone:
+            return False
+        return await self._permission.holds()
+
+    def _leave(self) -> None:
+        if self._place is not None:
+            self._serving.tail.unsubscribe(self._place)
+
+
+def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:
+    """What was asked for; the view has let it pass."""
+    session = SESSION.fullmatch(scope["path"])
+    if session is not None:
+        return SessionFeed(UUID(session[1]), int(after or 0))
+    domain, _, name = headers[PROJECT_HEADER.lower().encode()].decode().partition("/")
+    project = Project.objects.only("pk").get(domain__name=domain, name=name)
+    job_set = JOB_SET.fullmatch(scope["path"])
+    return JobSetFeed(project.pk, job_set[1], after)  # type: ignore[index]
+
+
+def _resume_point(scope: Message) -> str:
+    """As the client sent it: the view says what is wrong with a value that is no place."""
+    seen = _header(scope, b"last-event-id").decode("latin-1")
+    return seen or query_of(scope).get("after", "")
+
+
+def _as_json(scope: Message, after: str) -> Message:
+    """The same request for the JSON list, which says whether the reader may have the events."""
+    given = {name: value for name, value in query_of(scope).items() if name != "after"}
+    query = {**given, "page_size": "1", **({"after": after} if after else {})}
+    left_out = {b"accept", b"last-event-id"}
+    headers = [pair for pair in scope["headers"] if pair[0] not in left_out]
+    return {**scope, "headers": headers, "query_string": urlencode(query).encode()}
+
+
+def _header(scope: Message, name: bytes) -> bytes:
+    return next((value for key, value in scope["headers"] if key == name), b"")
+
+
+def _event_stream(headers: list[tuple[bytes, bytes]], _body: bytes) -> tuple[Any, bytes]:
+    """The JSON answer only proved that there is one; the events are read again as a stream."""
+    left_out = {b"content-type", PROJECT_HEADER.lower().encode()}
+    kept = [pair for pair in headers if pair[0] not in left_out]
+    stream = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+    return [*kept, *stream], b""

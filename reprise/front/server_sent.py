@@ -1,0 +1,42 @@
+"""Events of the log as server-sent events (WHATWG HTML, section 9.2)."""
+
+from functools import cached_property
+
+from rest_framework.utils.encoders import JSONEncoder
+
+from sessions_app.eventlog.event_json import event_json
+from sessions_app.eventlog.reading import LoggedEvent
+from sessions_app.models import SessionEvent
+
+_ENCODER = JSONEncoder(separators=(",", ":"))
+
+
+def told_by_id(event: SessionEvent | LoggedEvent) -> bytes:
+    """For the stream of a session, which goes on after an id."""
+    return b"id: %d\n" % event.pk + _told(event)
+
+
+def told_by_cursor(event: SessionEvent | LoggedEvent) -> bytes:
+    """For the stream of a job set, which goes on after a cursor."""
+    return f"id: {event.cursor}\n".encode() + _told(event)
+
+
+def _told(event: SessionEvent | LoggedEvent) -> bytes:
+    return f"event: {event.type}\ndata: {_ENCODER.encode(event_json(event))}\n\n".encode()
+
+
+class TailEvent:
+    """An event on its way to several readers, who share its text."""
+
+    def __init__(self, event: LoggedEvent):
+        self.event = event
+
+    @cached_property
+    def by_id(self) -> bytes:
+        """As streams of sessions tell it."""
+        return told_by_id(self.event)
+
+    @cached_property
+    def by_cursor(self) -> bytes:
+        """As streams of job sets tell it."""
+        return told_by_cursor(self.event)

@@ -1,0 +1,47 @@
+"""Errors outside any view: problem details under the API, pages elsewhere."""
+
+import sys
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponseBase
+from django.views import defaults
+
+from sessions_app.api.http import problems
+
+API = "/api/"
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """400, of what Django refuses by itself: an unknown Host, thousands of parameters."""
+    if request.path.startswith(API):
+        return problems.bad_request(request, exception)
+    return defaults.bad_request(request, exception)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """404."""
+    if request.path.startswith(API):
+        return problems.not_found(request, exception)
+    return defaults.page_not_found(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponseBase:
+    """500; 503 if the database is to blame."""
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError | InterfaceError):
+        return _unavailable(request, error)
+    if request.path.startswith(API):
+        return problems.server_error(request)
+    return defaults.server_error(request)
+
+
+def _unavailable(request: HttpRequest, error: Exception) -> HttpResponseBase:
+    said, wait = problems.database_trouble(error)
+    response: HttpResponseBase
+    if request.path.startswith(API):
+        response = problems.unavailable(said)
+    else:
+        response = defaults.server_error(request)
+        response.status_code = 503
+    response.headers["Retry-After"] = wait
+    return response

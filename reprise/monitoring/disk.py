@@ -1,0 +1,101 @@
+"""Whether the database can write: a full disk still answers reads, and says nothing by itself."""
+
+import logging
+import threading
+import time
+
+import psycopg
+from psycopg.errors import DiskFull, ReadOnlySqlTransaction
+
+from reprise.postgresql.direct import brief
+from reprise.worker import heartbeats
+
+logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 10.0
+WRITE_SECONDS = 5.0
+IDLE_SECONDS = 60.0
+"""So long after the last question nobody wants to know any more."""
+PART = "web"
+
+_SMALL = "SET work_mem = '64kB'"
+# Some 280 kB that do not fit into memory and go into a new file. A row alone is written on the
+# fullest of disks, too: it goes into room that its table and the log of changes have already.
+_SPILL = "SELECT count(*) FROM generate_series(1, 20000)"
+
+
+def write_refused() -> str:
+    """Try to write; return why the database refuses it, empty if it does not.
+
+    Raises `psycopg.Error` if the database does not say, such as one that does not answer.
+    """
+    try:
+        with brief("reprise-disk", WRITE_SECONDS) as connection:
+            heartbeats.beat(connection, PART, heartbeats.this_process(PART))
+            connection.execute(_SMALL)
+            connection.execute(_SPILL)
+    except (DiskFull, ReadOnlySqlTransaction) as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+class DiskWatch:
+    """Tries a write every `PERIOD_SECONDS` in a thread of its own, as long as somebody asks."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = False
+        self._asked = float("-inf")
+        self._tried = float("-inf")
+        self._refused: str | None = None
+        self._told = ""
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        with self._changed:
+            self._asked = time.monotonic()
+            if not self._running:
+                # Here and not at the start of the process: a thread does not survive a fork.
+                self._running = True
+                threading.Thread(target=self._run, name="disk", daemon=True).start()
+
+    def refused(self, until: float) -> str | None:
+        """Return why the last write was refused, empty if it was not, None if that is not known.
+
+        Waits for the first one until `until` (monotonic) at most.
+        """
+        with self._changed:
+            left = max(0.0, until - time.monotonic())
+            self._changed.wait_for(self._is_fresh, left)
+            return self._refused if self._is_fresh() else None
+
+    def _is_fresh(self) -> bool:
+        return time.monotonic() < self._tried + PERIOD_SECONDS + WRITE_SECONDS
+
+    def _run(self) -> None:
+        while True:
+            refused = self._try()
+            with self._changed:
+                self._refused, self._tried = refused, time.monotonic()
+                self._changed.notify_all()
+            if refused is not None:
+                self._tell(refused)
+            time.sleep(PERIOD_SECONDS)
+            with self._changed:
+                if time.monotonic() > self._asked + IDLE_SECONDS:
+                    self._running = False
+                    return
+
+    def _try(self) -> str | None:
+        try:
+            return write_refused()
+        except psycopg.Error as error:
+            logger.info("whether the database can write is not known: %s", error)
+            return None
+
+    def _tell(self, refused: str) -> None:
+        if refused and not self._told:
+            logger.error("the database cannot write: %s", refused)
+        elif self._told and not refused:
+            logger.warning("the database can write again")
+        self._told = refused

@@ -1,0 +1,210 @@
+"""Liveness and readiness: which part is dead, answered within two seconds whatever happens."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, JsonResponse
+
+from reprise.celery import app
+from reprise.monitoring.disk import DiskWatch
+from reprise.postgresql.direct import brief
+from reprise.worker.broker import in_memory
+from reprise.worker.heartbeats import DEAD_SECONDS
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 1.5
+"""A part that has not answered a probe by then counts as dead."""
+FRESH_SECONDS = 2.0
+"""An answer is good for so long, so that nobody loads the parts by asking often."""
+BROKER_SECONDS = 1.0
+
+_HEARTBEATS = """
+    SELECT part, extract(epoch FROM clock_timestamp() - max(seen_at))::float8, max(doing)
+    FROM reprise_heartbeat WHERE part IN ('worker', 'beat') GROUP BY part
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts that Reprise needs."""
+
+    state: str
+    """`alive`, `dead`, or `unknown` when it could not be looked at."""
+    age_s: float | None = None
+    """Seconds since it was last heard of."""
+    detail: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was heard of lately."""
+        return self.state == "alive"
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the answer of `/readyz`."""
+        found: dict[str, Any] = {"state": self.state}
+        if self.age_s is not None:
+            found["age_s"] = round(self.age_s, 1)
+        return found | ({"detail": self.detail} if self.detail else {})
+
+
+Parts = dict[str, Part]
+
+
+class Probe:
+    """Looks at something in a thread of its own: one at a time, however many ask and however long.
+
+    `missing` is what counts as found when there is no answer.
+    """
+
+    def __init__(self, look: Callable[[], Parts], missing: Parts):
+        self._look = look
+        self._missing = missing
+        self._changed = threading.Condition()
+        self._running = False
+        self._found: Parts = {}
+        self._at = float("-inf")
+
+    def start(self, asked: float) -> None:
+        """Look, unless somebody looks already or the last answer is still good."""
+        with self._changed:
+            if self._running or self._is_fresh(asked):
+                return
+            self._running = True
+            threading.Thread(target=self._run, name="probe", daemon=True).start()
+
+    def answer(self, asked: float) -> Parts:
+        """What was found shortly before `asked` (monotonic), or is found in time; or `missing`."""
+        with self._changed:
+            left = max(0.0, asked + ANSWER_SECONDS - time.monotonic())
+            found = self._changed.wait_for(lambda: self._is_fresh(asked), left)
+            return self._found if found else self._missing
+
+    def _is_fresh(self, asked: float) -> bool:
+        return self._at >= asked - FRESH_SECONDS
+
+    def _run(self) -> None:
+        try:
+            found = self._look()
+        except Exception:  # noqa: BLE001  # whatever it is, the part does not answer
+            found = self._missing
+        with self._changed:
+            self._found, self._at, self._running = found, time.monotonic(), False
+            self._changed.notify_all()
+
+
+def _look_at_database() -> Parts:
+    # Not one of the pool's: calls that wait for the database may have them all.
+    with brief("reprise-probe", ANSWER_SECONDS) as connection:
+        found = connection.execute(_HEARTBEATS).fetchall()
+    heard = {part: (age, doing) for part, age, doing in found}
+    return {
+        "database": Part("alive"),
+        "worker": _by_age(*heard.get("worker", (None, ""))),
+        "beat": _by_age(*heard.get("beat", (None, ""))),
+    }
+
+
+def _by_age(age: float | None, doing: str) -> Part:
+    if age is None:
+        return Part("dead", detail="none has been heard of")
+    return Part("alive", age, doing) if age < DEAD_SECONDS else Part("dead", age)
+
+
+def _look_at_broker() -> Parts:
+    if not in_memory(str(app.conf.broker_url)):
+        with app.connection_for_write(connect_timeout=BROKER_SECONDS) as broker:
+            broker.connect()
+    return {"broker": Part("alive")}
+
+
+_DEAD = Part("dead", detail="does not answer")
+_UNKNOWN = Part("unknown", detail="the database does not answer")
+_probes = (
+    Probe(_look_at_database, {"database": _DEAD, "worker": _UNKNOWN, "beat": _UNKNOWN}),
+    Probe(_look_at_broker, {"broker": _DEAD}),
+)
+
+
+_disk = DiskWatch()
+_telling = threading.Lock()
+_told: dict[str, str] = {}
+
+
+def parts() -> Parts:
+    """Every part that Reprise needs, by name."""
+    asked = time.monotonic()
+    _disk.start()
+    for probe in _probes:
+        probe.start(asked)
+    found: Parts = {}
+    for probe in _probes:
+        found |= probe.answer(asked)
+    found["disk"] = _disk_part(_disk.refused(asked + ANSWER_SECONDS))
+    if found["disk"].state == "dead":
+        found |= {name: _unheard(found[name]) for name in ("worker", "beat")}
+    return {name: found[name] for name in ("database", "disk", "broker", "worker", "beat")}
+
+
+def _disk_part(refused: str | None) -> Part:
+    if refused is None:
+        return Part("unknown", detail="the database does not say whether it can write")
+    if refused:
+        return Part("dead", detail=f"the database cannot write: {refused}")
+    return Part("alive")
+
+
+def _unheard(part: Part) -> Part:
+    """A part that may only be silent because nobody can write that it lives."""
+    if part.state != "dead":
+        return part
+    return Part("unknown", part.age_s, "the database cannot write its heartbeat")
+
+
+def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001  # Django's signature
+    """The process answers."""
+    return JsonResponse({"status": "ok"})
+
+
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Every part is alive: 200, else 503; `?exclude=worker` shows a part and does not judge it.
+
+    A load balancer excludes all but the database: a web process without a broker is still good,
+    and so is one whose database can only be read.
+    """
+    found = parts()
+    excluded = {
+        name for given in request.GET.getlist("exclude") for name in given.replace(",", " ").split()
+    }
+    ready = all(part.alive for name, part in found.items() if name not in excluded)
+    _tell(found)
+    response = JsonResponse(
+        {
+            "status": "ok" if ready else "unavailable",
+            **{name: part.to_json() for name, part in found.items()},
+        },
+        status=200 if ready else 503,
+        headers={"Cache-Control": "no-store"},
+    )
+    # Django would write an error line for each 503: it is told once, above.
+    setattr(response, "_has_been_logged", True)  # noqa: B010  # no stub has it
+    return response
+
+
+def _tell(found: Parts) -> None:
+    """Write to the log which parts are not alive, whenever others are than before."""
+    missing = {name: part.state for name, part in found.items() if not part.alive}
+    with _telling:
+        if missing == _told:
+            return
+        _told.clear()
+        _told.update(missing)
+    if missing:
+        said = ", ".join(f"{name} is {state}" for name, state in missing.items())
+        logger.warning("not ready: %s", said)
+    else:
+        logger.warning("ready: all parts are alive")

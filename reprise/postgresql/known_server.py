@@ -1,0 +1,67 @@
+"""Sees that the database is still on the server that it was on, at every new connection.
+
+A standby that was promoted may lack the last commits of its primary, and then would give out again
+what that one gave out: fencing tokens, and ids of events. A server is another one when the timeline
+of its WAL or its system identifier is. The first connection that meets another one makes the
+database safe to go on from (`reprise/upkeep/restored.py`) and stores the new server, in one
+transaction under one lock; all others wait for that, so that none works on what is not safe.
+"""
+
+import logging
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from reprise.upkeep.restored import FAILOVER, jump_over, server_stored, store_server
+from sessions_app.audit.context import ENGINE
+from sessions_app.db.failpoints import reach
+from sessions_app.locks import AdvisoryLock
+
+logger = logging.getLogger(__name__)
+
+_LOOK = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE reprise_server_known() END"
+
+
+def see_server(connection: "psycopg.Connection[Any]") -> None:
+    """Return once the connection leads to a server that is known; in one statement if it is.
+
+    Raises `psycopg.OperationalError` on a standby: one that is promoted while a connection is open
+    would be met by nobody.
+    """
+    try:
+        found = connection.execute(_LOOK).fetchone()
+    except errors.UndefinedFunction:
+        if not connection.autocommit:
+            connection.rollback()
+        return  # `migrate` has yet to make it
+    if not connection.autocommit:
+        connection.commit()
+    if found == (None,):
+        raise psycopg.OperationalError("this PostgreSQL is a standby: Reprise needs the primary")
+    if found != (True,):
+        _take_over(connection)
+
+
+def _take_over(connection: "psycopg.Connection[Any]") -> None:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.SERVER.value])
+        before, now = server_stored(connection)
+        if before == now:
+            return  # another process has done it
+        if before is not None:
+            # Each promotion is one more timeline. One that this server has never heard of may have
+            # jumped, too.
+            same = before.system_identifier == now.system_identifier
+            jumps = max(1, now.timeline - before.timeline) if same else 1
+            jump_over(connection, by=ENGINE, action=FAILOVER, jumps=jumps)
+        store_server(connection)
+        reach("failover.before_commit")
+    reach("failover.after_commit")
+    if before is not None:
+        logger.warning(
+            "the database is on another server than before (%s -> %s): fencing tokens and event "
+            "ids go on beyond all that the other one can have given out",
+            before,
+            now,
+        )

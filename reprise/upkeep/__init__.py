@@ -1,0 +1,1 @@
+"""What keeps a database small, and safe after a restore. Backups are in standalone/."""

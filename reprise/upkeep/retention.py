@@ -1,0 +1,98 @@
+"""Retention, as the periodic task does it: slice after slice while there is time."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from reprise.models import EventCount, EventCursor
+from scheduler.services.executors import leases_sweep_orphans
+from sessions_app.locks import database_now
+from sessions_app.services.sessions import retention
+from sessions_app.services.write.audit import dispatches_forget
+from sessions_app.webhooks.endpoints import deliveries_forget
+
+TASK_SECONDS = 40.0
+"""A task stays short whatever there is to do; the next one goes on."""
+FORGOTTEN = "events_deleted"
+DELIVERIES = 2_000
+"""Of webhooks, that one transaction deletes."""
+DISPATCHES = 2_000
+"""Of the engine's, that one transaction deletes from the audit log."""
+
+
+class Pruned(NamedTuple):
+    """What one run did."""
+
+    sessions: int
+    events: int
+
+
+def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
+    """Archive chains, delete events, deliveries and automatic dispatches that are old.
+
+    For up to so many seconds.
+    """
+    until = time.monotonic() + seconds
+    now = database_now()
+    sessions = events = 0
+    archive_before = _before(now, "session_retention")
+    if archive_before is not None:
+        sessions = _archive(archive_before, until)
+    forget_before = _before(now, "event_retention")
+    if forget_before is not None:
+        events = _forget(forget_before, until)
+    deliveries_before = _before(now, "webhook_delivery_retention")
+    if deliveries_before is not None:
+        _repeat(lambda: deliveries_forget(deliveries_before, DELIVERIES), until)
+    dispatches_before = _before(now, "automatic_audit_retention")
+    if dispatches_before is not None:
+        _repeat(lambda: dispatches_forget(dispatches_before, DISPATCHES), until)
+    return Pruned(sessions, events)
+
+
+def _before(now: datetime, setting: str) -> datetime | None:
+    seconds = settings.REPRISE[setting]
+    return now - timedelta(seconds=seconds) if seconds > 0 else None
+
+
+def _archive(before: datetime, until: float) -> int:
+    archived = 0
+    while roots := retention.chains_ended(before):
+        if not archived:
+            leases_sweep_orphans()
+        _repeat(lambda roots=roots: retention.logs_delete(roots), until)  # type: ignore[misc]
+        if time.monotonic() >= until:
+            break
+        found = retention.chains_archive(roots, before)
+        archived += found
+        if not found:
+            break  # somebody holds them
+    return archived
+
+
+def _forget(before: datetime, until: float) -> int:
+    counted = EventCursor.objects.values_list("counted_id", flat=True).first() or 0
+
+    def forget() -> int:
+        # Counted where the metrics are, in the transaction that deletes.
+        with transaction.atomic():
+            found = retention.chains_forget(before, counted)
+            if found:
+                EventCount.objects.get_or_create(metric=FORGOTTEN, labels={}, defaults={"value": 0})
+                EventCount.objects.filter(metric=FORGOTTEN).update(value=F("value") + found)
+        return found
+
+    return _repeat(forget, until)
+
+
+def _repeat(step: Callable[[], int], until: float) -> int:
+    """Until a step does nothing, or the time is over; what all did."""
+    done = 0
+    while time.monotonic() < until and (found := step()):
+        done += found
+    return done

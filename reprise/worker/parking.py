@@ -1,0 +1,207 @@
+"""Poison: tasks that RabbitMQ took off their queues, because no worker survived them.
+
+They stand in a queue of the broker until `parked_collect` has made rows of them, which operators
+see in the admin, send again or discard.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+from django.db import connection, transaction
+from kombu import Connection
+from kombu.transport.base import Message
+
+from reprise.models import NAME_LENGTH, ParkedState, ParkedTask
+from reprise.worker.broker import EXCHANGE, KINDS, PARKED
+from sessions_app.db.bulk import columns
+from sessions_app.locks import database_now
+from sessions_app.services.write.audit import AuditRow, audit_append
+
+BATCH = 200
+ANSWER_SECONDS = 10.0
+"""How long the queue may take to answer: one without a leader never does."""
+ARGUMENTS_LENGTH = 2_000
+# A message that comes a second time, because its acknowledgement was lost, changes nothing: it
+# died when the row says. One that was sent again and died again did so later.
+_COLLECT = """
+    INSERT INTO reprise_parkedtask AS p
+        (task_id, name, arguments, queue, reason, state, first_parked_at, parked_at, times,
+         handled_by, message)
+    SELECT DISTINCT ON (v.task_id) v.task_id, v.name, v.arguments, v.queue, v.reason, 'parked',
+        v.died_at, v.died_at, 1, '', decode(v.message, 'base64')
+    FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[],
+        %s::text[]) AS v(task_id, name, arguments, queue, reason, died_at, message)
+    ORDER BY v.task_id, v.died_at DESC
+    ON CONFLICT (task_id) DO UPDATE SET
+        state = 'parked', parked_at = excluded.parked_at, times = p.times + 1,
+        reason = excluded.reason, handled_at = NULL, handled_by = ''
+    WHERE p.parked_at < excluded.parked_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The last death of a message: where, when, why."""
+
+    queue: str
+    reason: str
+    at: datetime
+
+
+class NoQueue(Exception):
+    """A task cannot be sent again: the broker would take it and lose it."""
+
+
+def parked_collect(broker: Connection, limit: int = BATCH) -> int:
+    """Make rows of up to `limit` parked messages; how many left the broker.
+
+    Nothing is lost: a message is acknowledged after its row is committed.
+    """
+    with broker.channel() as channel:
+        queue = PARKED(channel)
+        messages: list[Message] = []
+        while len(messages) < limit and (message := queue.get(no_ack=False)) is not None:
+            messages.append(message)
+        if not messages:
+            return 0
+        _store([message for message in messages if _death(message).reason != "expired"])
+        for message in messages:
+            message.ack()
+    return len(messages)
+
+
+def _store(messages: Sequence[Message]) -> None:
+    if not messages:
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_COLLECT, columns([_row(message) for message in messages]))
+
+
+def _row(message: Message) -> tuple[Any, ...]:
+    headers, death = message.headers or {}, _death(message)
+    body = _bytes(message.body)
+    return (
+        _text(headers.get("id") or f"sha256:{sha256(body).hexdigest()}", NAME_LENGTH),
+        _text(headers.get("task") or "(not a task)", NAME_LENGTH),
+        _text(_arguments(headers), ARGUMENTS_LENGTH),
+        _text(death.queue, NAME_LENGTH),
+        _text(death.reason, 64),
+        death.at.isoformat(),
+        base64.b64encode(_frozen(message, body)).decode(),
+    )
+
+
+def _death(message: Message) -> Death:
+    headers: dict[str, Any] = message.headers or {}
+    deaths: list[dict[str, Any]] = headers.get("x-death") or []
+    # RabbitMQ puts the last one first; those on the ladder of delays were no deaths.
+    for death in deaths:
+        if death.get("queue") in KINDS:
+            at = death.get("time")
+            when = at.replace(tzinfo=UTC) if isinstance(at, datetime) else database_now()
+            return Death(death["queue"], str(death.get("reason", "")), when)
+    return Death("", "unknown", database_now())
+
+
+def _arguments(headers: dict[str, Any]) -> str:
+    said = [headers.get("argsrepr"), headers.get("kwargsrepr")]
+    return " ".join(str(part) for part in said if part and part not in {"()", "[]", "{}"})
+
+
+def _text(value: object, length: int) -> str:
+    return str(value).replace("\0", "")[:length]
+
+
+def _bytes(body: object) -> bytes:
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+def _frozen(message: Message, body: bytes) -> bytes:
+    """All that is needed to send a message again. JSON in bytes: headers may hold anything."""
+    kept = {k: v for k, v in (message.headers or {}).items() if not k.startswith("x-")}
+    return json.dumps(
+        {
+            "headers": kept,
+            "body": base64.b64encode(body).decode(),
+            "content_type": message.content_type,
+            "content_encoding": message.content_encoding,
+            "correlation_id": message.properties.get("correlation_id"),
+        },
+        default=str,
+    ).encode()
+
+
+def parked_send(ids: Sequence[int], *, broker: Connection, by: str) -> int:
+    """Send parked tasks again to the queues they came from; how many.
+
+    The broker has confirmed each before its row says so: a crash between, or somebody else at the
+    same time, sends it twice, which every task bears. Raises `NoQueue` for the first one that no
+    queue takes; those before it are sent.
+    """
+    rows = list(ParkedTask.objects.filter(pk__in=ids, state=ParkedState.PARKED).order_by("pk"))
+    returned: list[str] = []
+    sent: list[ParkedTask] = []
+    # The broker confirms what no queue takes, too, once it has given it back.
+    with broker.Producer(auto_declare=False, on_return=_into(returned)) as producer:
+        for row in rows:
+            _send(producer, row)
+            if returned:
+                break
+            sent.append(row)
+    moved = _handled(sent, ParkedState.SENT, by)
+    if returned:
+        raise NoQueue(
+            f"RabbitMQ has no queue {returned[0]!r}. A worker declares it when it connects, or "
+            "'manage.py declare_queues' does"
+        )
+    return moved
+
+
+def _into(keys: list[str]) -> Callable[..., None]:
+    def returned(_error: Exception, _exchange: str, routing_key: str, _message: Message) -> None:
+        keys.append(routing_key)
+
+    return returned
+
+
+def parked_discard(ids: Sequence[int], *, by: str) -> int:
+    """Give parked tasks up; how many. The rows stay for the record."""
+    rows = list(ParkedTask.objects.filter(pk__in=ids, state=ParkedState.PARKED).order_by("pk"))
+    return _handled(rows, ParkedState.DISCARDED, by)
+
+
+def _send(producer: Any, row: ParkedTask) -> None:
+    message = json.loads(bytes(row.message))
+    producer.publish(
+        base64.b64decode(message["body"]),
+        # An old deadline would make a worker throw the task away.
+        headers={**message["headers"], "expires": None, "eta": None},
+        content_type=message["content_type"],
+        content_encoding=message["content_encoding"],
+        correlation_id=message["correlation_id"] or str(uuid4()),
+        exchange=EXCHANGE,
+        # A version before may have had other queues; every worker knows every task.
+        routing_key=row.queue if row.queue in KINDS else KINDS[-1],
+        delivery_mode=2,
+        mandatory=True,
+        confirm_timeout=10.0,
+    )
+
+
+@transaction.atomic
+def _handled(rows: Sequence[ParkedTask], state: ParkedState, by: str) -> int:
+    now = database_now()
+    waiting = ParkedTask.objects.filter(pk__in=[row.pk for row in rows], state=ParkedState.PARKED)
+    moved = waiting.update(state=state, handled_at=now, handled_by=by)
+    action = f"parked_task.{state.value}"
+    audit_append(
+        [AuditRow(by, action, "parked_task", row.task_id, data={"task": row.name}) for row in rows],
+        now=now,
+    )
+    return moved

@@ -1,0 +1,63 @@
+"""One failure on its way to a decision: what the steps look at, and what they come to."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from retry.engine.decision import Chain, Settings, TraceStep
+from retry.engine.workload_message import Voice
+from retry.evidence.causes import CauseClass, RetryCause
+from retry.policies.backoff import Backoff
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import CompiledRule, Facts, NamedPolicy
+from retry.policies.merge import MergedBounds
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything that the steps look at; they append to `trace` what they saw."""
+
+    chain: Chain
+    policy: InlinePolicy
+    """The inline policy, held to the bounds."""
+    bounds: MergedBounds
+    named: tuple[NamedPolicy, ...]
+    settings: Settings
+    facts: Facts
+    kind: CauseClass
+    exit_code: int | None
+    voice: Voice
+    bound_steps: list[TraceStep]
+    trace: list[TraceStep]
+
+    @property
+    def cause(self) -> RetryCause:
+        return self.facts.cause
+
+    def note(self, step: str, result: str, **facts: Any) -> None:
+        self.trace.append({"step": step, **facts, "result": result})
+
+
+class Verdict(NamedTuple):
+    """The end of the steps: a retry if it has a backoff and a payer, else a refusal."""
+
+    reason: str
+    paid_by: str | None = None
+    used: int | None = None
+    limit: int | None = None
+    rule: CompiledRule | None = None
+    backoff: Backoff | None = None
+
+
+def judge(case: Case, step: str, refusal: str, passed: bool, **facts: Any) -> Verdict | None:
+    """Note a condition; its refusal unless it is met."""
+    case.note(step, "pass" if passed else refusal, **facts)
+    return None if passed else Verdict(refusal)
+
+
+def spent(
+    case: Case, step: str, refusal: str, used: int, limit: int, **facts: Any
+) -> Verdict | None:
+    """Note a budget; its refusal if nothing of it is left."""
+    gone = used >= limit
+    case.note(step, refusal if gone else "pass", **facts, used=used, limit=limit)
+    return Verdict(refusal, used=used, limit=limit) if gone else None

@@ -1,0 +1,324 @@
+"""After a failure, what next? One pure decision, with every step it took."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from retry.engine.budgets import (
+    FAILURE_BUDGET,
+    PREEMPTION_BUDGET,
+    budgets,
+    counters_after,
+    max_attempts,
+    open_budgets,
+    retries_enabled,
+)
+from retry.engine.case import Case, Verdict, judge, spent
+from retry.engine.decision import Chain, Decision, Mode, Settings, TraceStep
+from retry.engine.next_attempt import avoided_node, due, resources, wait
+from retry.engine.rule_steps import default_action, named_rules
+from retry.engine.workload_message import SILENCE, Voice, voice_of
+from retry.evidence.causes import CauseClass, RetryCause, cause_class, classify
+from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
+from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
+from retry.policies.backoff import Backoff
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import CompiledCategory, Facts, NamedPolicy, category_of
+from retry.policies.merge import MergedBounds, bounded
+
+__all__ = [
+    "Chain",
+    "Decision",
+    "Mode",
+    "Settings",
+    "budgets",
+    "counters_after",
+    "decide",
+    "max_attempts",
+    "open_budgets",
+]
+
+
+def decide(
+    termination: Termination,
+    chain: Chain,
+    policy: InlinePolicy,
+    bounds: MergedBounds,
+    named: Sequence[NamedPolicy],
+    categories: Sequence[CompiledCategory],
+    settings: Settings,
+    now: datetime,
+    random: float,
+    *,
+    cause: RetryCause | None = None,
+) -> Decision | None:
+    """Decide about one ended session; None if it succeeded. Never raises for validated input.
+
+    `named` are the policies that apply, in order. `random` is uniform in [0, 1); a `cause` that is
+    known already is not classified again.
+    """
+    if termination.status == "terminated":
+        return None
+    case = _open_case(termination, chain, policy, bounds, named, categories, settings, cause)
+    verdict = _first_verdict(case)
+    if verdict.backoff is None:
+        return _refused(case, verdict)
+    _tell_bounds(case)
+    delay = wait(case, verdict, verdict.backoff, random)
+    due_at = due(case, delay, now)
+    if late := _chain_deadline(case, due_at):
+        return _refused(case, late._replace(rule=verdict.rule))
+    return _granted(case, verdict, delay, due_at)
+
+
+_Step = Callable[[Case], Verdict | None]
+
+
+def _open_case(
+    termination: Termination,
+    chain: Chain,
+    policy: InlinePolicy,
+    bounds: MergedBounds,
+    named: Sequence[NamedPolicy],
+    categories: Sequence[CompiledCategory],
+    settings: Settings,
+    cause: RetryCause | None,
+) -> Case:
+    effective, bound_steps = bounded(policy, bounds)
+    facts = Facts(termination, classify(termination) if cause is None else cause)
+    voice = SILENCE
+    if termination.status != "cancelled":
+        voice = voice_of(termination)
+        facts.category = _category(facts, voice, categories)
+    container = first_failed_container(termination)
+    case = Case(
+        chain=chain,
+        policy=effective,
+        bounds=bounds,
+        named=tuple(named),
+        settings=settings,
+        facts=facts,
+        kind=cause_class(facts.cause),
+        exit_code=termination.exit_code if container is None else container.exit_code,
+        voice=voice,
+        bound_steps=bound_steps,
+        trace=[],
+    )
+    _note_cause(case, termination, container, given=cause is not None)
+    return case
+
+
+def _category(facts: Facts, voice: Voice, categories: Sequence[CompiledCategory]) -> str:
+    """What the workload itself says goes first, if an operator has defined that name."""
+    if voice.category and any(category.name == voice.category for category in categories):
+        return voice.category
+    return category_of(facts, categories)
+
+
+def _note_cause(
+    case: Case, termination: Termination, container: ContainerFacts | None, *, given: bool
+) -> None:
+    facts: TraceStep = {
+        "given": given,
+        **ending_facts(termination, container),
+        "exit_code": case.exit_code,
+        "class": case.kind.value,
+        "failure_category": case.facts.category,
+    }
+    case.note("classify", case.cause.value, **facts)
+
+
+def _first_verdict(case: Case) -> Verdict:
+    for step in _STEPS:
+        if verdict := step(case):
+            return verdict
+    return _no_policy(case)
+
+
+def _session_type(case: Case) -> Verdict | None:
+    batch = case.chain.session_type == "batch"
+    return judge(case, "session_type", "not_batch", batch, session_type=case.chain.session_type)
+
+
+def _never_cause(case: Case) -> Verdict | None:
+    allowed = case.kind is not CauseClass.NEVER
+    return judge(case, "never_cause", "never_retried", allowed, cause=case.cause.value)
+
+
+def _switch(case: Case) -> Verdict | None:
+    mode = case.settings.mode
+    return judge(case, "switch", "retries_disabled", mode is not Mode.OFF, mode=mode.value)
+
+
+def _workload(case: Case) -> Verdict | None:
+    voice = case.voice
+    if voice is SILENCE:
+        return None
+    said = {
+        "after": voice.after,
+        "category": voice.category[:TRACED_CHARACTERS],
+        "defined": voice.category == case.facts.category,
+    }
+    return judge(case, "workload", "workload_said_no", voice.retry, **said)
+
+
+def _global_limit(case: Case) -> Verdict | None:
+    return spent(
+        case,
+        "global_limit",
+        "global_limit",
+        case.chain.retry_count,
+        case.settings.global_max_retries,
+    )
+
+
+def _inline_policy(case: Case) -> Verdict | None:
+    if not _has_inline_budget(case):
+        return None
+    return _eligible(case) or _exit_code(case) or _inline_payment(case)
+
+
+def _no_policy(case: Case) -> Verdict:
+    case.note("no_policy", "no_policy")
+    return Verdict("no_policy")
+
+
+_STEPS: tuple[_Step, ...] = (
+    _session_type,
+    _never_cause,
+    _switch,
+    _workload,
+    _global_limit,
+    named_rules,
+    _inline_policy,
+    default_action,
+)
+
+
+def _tell_bounds(case: Case) -> None:
+    """Note, once, what the bounds changed in the inline policy, before it is used."""
+    case.trace.extend(case.bound_steps)
+    case.bound_steps.clear()
+
+
+def _has_inline_budget(case: Case) -> bool:
+    _tell_bounds(case)
+    name, limit = _inline_budget(case)
+    found = limit > 0
+    case.note(
+        "inline_budget",
+        "pass" if found else "none",
+        **{"class": case.kind.value, "budget": name, "limit": limit},
+    )
+    return found
+
+
+def _eligible(case: Case) -> Verdict | None:
+    eligible = case.cause in case.policy.eligible_causes
+    return judge(case, "eligible", "cause_not_eligible", eligible, cause=case.cause.value)
+
+
+def _exit_code(case: Case) -> Verdict | None:
+    code = case.exit_code
+    if case.kind is not CauseClass.FAILURE or not code:
+        return None
+    allowed = case.policy.retry_on_exit_codes
+    denied = code in case.policy.no_retry_on_exit_codes
+    return judge(
+        case,
+        "exit_code",
+        "exit_code_excluded",
+        not denied and (not allowed or code in allowed),
+        exit_code=code,
+        denied=denied,
+    )
+
+
+def _inline_payment(case: Case) -> Verdict:
+    name, limit = _inline_budget(case)
+    used = case.chain.counters.get(name, 0)
+    step, refusal = _BUDGET_STEPS[name]
+    if refused := spent(case, step, refusal, used, limit, budget=name):
+        return refused
+    return Verdict("inline_retry", name, used, limit, backoff=Backoff.from_policy(case.policy))
+
+
+_BUDGET_STEPS = {
+    FAILURE_BUDGET: ("failure_budget", "max_retries"),
+    PREEMPTION_BUDGET: ("preemption_budget", "preemption_budget"),
+}
+
+
+def _inline_budget(case: Case) -> tuple[str, int]:
+    """Give the name and the limit of the budget that this cause's class spends."""
+    preemptions = case.policy.max_preemption_retries
+    if case.kind is CauseClass.PLATFORM and preemptions is not None:
+        return PREEMPTION_BUDGET, preemptions
+    return FAILURE_BUDGET, case.policy.max_retries
+
+
+def _chain_deadline(case: Case, due_at: datetime) -> Verdict | None:
+    limit = case.policy.max_chain_duration
+    if limit is None:
+        return None
+    # Compared as seconds: a limit may lie beyond the last date there is.
+    age = (due_at - case.chain.root_created_at).total_seconds()
+    return judge(case, "chain_deadline", "chain_deadline", age <= limit, age=age, limit=limit)
+
+
+def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> Decision:
+    state = "held" if case.settings.mode is Mode.PAUSED else "scheduled"
+    return _close(case, verdict, "retry", state, state, delay, due_at)
+
+
+_EXHAUSTIONS = frozenset(
+    {
+        "global_limit",
+        "rule_limit",
+        "max_retries",
+        "preemption_budget",
+        "default_limit",
+        "chain_deadline",
+    }
+)
+
+
+def _refused(case: Case, verdict: Verdict) -> Decision:
+    retry_state = "not_retried"
+    if case.cause is RetryCause.USER_CANCELLED:
+        retry_state = "cancelled"
+    elif verdict.reason in _EXHAUSTIONS and retries_enabled(case.policy, case.named):
+        retry_state = "exhausted"
+    return _close(case, verdict, "fail", "final", retry_state, None, None)
+
+
+def _close(
+    case: Case,
+    verdict: Verdict,
+    action: str,
+    state: str,
+    retry_state: str,
+    delay: float | None,
+    due_at: datetime | None,
+) -> Decision:
+    retries = action == "retry"
+    node = avoided_node(case, verdict) if retries else ""
+    granted = resources(case, verdict) if retries else None
+    case.note("decision", action, reason=verdict.reason, state=state, retry_state=retry_state)
+    return Decision(
+        action=action,
+        reason=verdict.reason,
+        cause=case.cause,
+        failure_category=case.facts.category,
+        rule=verdict.rule.label if verdict.rule else None,
+        paid_by=verdict.paid_by,
+        used=verdict.used,
+        limit=verdict.limit,
+        delay=delay,
+        due_at=due_at,
+        avoid_node=node,
+        resources=granted,
+        state=state,
+        retry_state=retry_state,
+        revisions={policy.name: policy.revision for policy in case.named},
+        trace=case.trace,
+    )

@@ -1,0 +1,78 @@
+"""What goes into a decision and what comes out of it, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from retry.evidence.causes import RetryCause
+
+# One step that a decision took: `step`, the facts looked at, and their `result`; JSON values.
+TraceStep = dict[str, Any]
+
+
+class Mode(StrEnum):
+    """The kill switch: `paused` decides as usual and holds the retries, `off` refuses them."""
+
+    ON = "on"
+    PAUSED = "paused"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    mode: Mode = Mode.ON
+    global_max_retries: int = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The failed session and what its chain has spent so far; a missing counter is 0.
+
+    `resources` are what the session had, `memory_ceiling` the most memory that its project may
+    give it (bytes; None: no quota). A preemption was first observed at `preempted_at`; a run that
+    ended without `confirmed` may still be in its grace period (seconds).
+    """
+
+    session_id: str
+    session_type: str
+    retry_count: int
+    root_created_at: datetime
+    counters: Mapping[str, int]
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    memory_ceiling: Decimal | None = None
+    preempted_at: datetime | None = None
+    confirmed: bool = True
+    grace_period: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What comes after one failed session.
+
+    `action` is `retry` or `fail`, `state` the decision's own (`scheduled`, `held`, `final`) and
+    `retry_state` what the failed session shows (`scheduled`, `held`, `exhausted`, `not_retried`,
+    `cancelled`). `rule` is `policy/rule`, None if none decided. `used` and `limit` are of the
+    budget that pays (before this retry) or that is spent. `delay` is the backoff in seconds.
+    `resources` are all that the next attempt gets, None if there is none. `revisions` are those of
+    the named policies that were looked at.
+    """
+
+    action: str
+    reason: str
+    cause: RetryCause
+    failure_category: str
+    rule: str | None
+    paid_by: str | None
+    used: int | None
+    limit: int | None
+    delay: float | None
+    due_at: datetime | None
+    avoid_node: str
+    resources: Mapping[str, Any] | None
+    state: str
+    retry_state: str
+    revisions: dict[str, int | None]
+    trace: list[TraceStep]

@@ -1,0 +1,71 @@
+"""The steps of a decision that named policies take: their rules, then their default action."""
+
+from retry.engine.case import Case, Verdict, spent
+from retry.policies.backoff import Backoff
+from retry.policies.matching import CompiledRule, NamedPolicy
+
+# What a trace tells of rules that did not match; policies may have a hundred.
+_TRACED_MISSES = 50
+
+
+def named_rules(case: Case) -> Verdict | None:
+    """The first rule that matches decides, over the rules of all policies in order."""
+    for policy in case.named:
+        rule = _first_match(case, policy)
+        if rule is not None:
+            return _by_rule(case, rule)
+    return None
+
+
+def default_action(case: Case) -> Verdict | None:
+    """The first policy that says what is to happen when no rule matches."""
+    policy = next((policy for policy in case.named if policy.default is not None), None)
+    if policy is None or policy.default is None:
+        return None
+    if not policy.default.retries:
+        case.note("default_action", "default_fail", rule=policy.default.label)
+        return Verdict("default_fail", rule=policy.default)
+    return _payment(case, policy.default, "default_action", "default_limit", "default_retry")
+
+
+def _first_match(case: Case, policy: NamedPolicy) -> CompiledRule | None:
+    missed: list[str] = []
+    found = None
+    facts = case.facts
+    # Most of a decision's time goes here, so that the loops are written out.
+    for rule in policy.rules:
+        for told, holds in rule.tests:
+            if not holds(facts):
+                missed.append(told)
+                break
+        else:
+            found = rule
+            break
+    case.trace.append(
+        {
+            "step": "policy",
+            "policy": policy.name,
+            "revision": policy.revision,
+            "looked_at": len(missed) + (found is not None),
+            "missed": missed[:_TRACED_MISSES],
+            "result": "none" if found is None else "match",
+        }
+    )
+    return found
+
+
+def _by_rule(case: Case, rule: CompiledRule) -> Verdict:
+    if not rule.retries:
+        case.note("rule", "rule_fail", rule=rule.label, matched=list(rule.matchers))
+        return Verdict("rule_fail", rule=rule)
+    return _payment(case, rule, "rule", "rule_limit", "rule_retry")
+
+
+def _payment(case: Case, rule: CompiledRule, step: str, refusal: str, grant: str) -> Verdict:
+    limit = case.settings.global_max_retries if rule.retry_limit is None else rule.retry_limit
+    used = case.chain.counters.get(rule.label, 0)
+    matched = list(rule.matchers)
+    if refused := spent(case, step, refusal, used, limit, rule=rule.label, matched=matched):
+        return refused._replace(rule=rule)
+    backoff = rule.backoff or Backoff.from_policy(case.policy)
+    return Verdict(grant, rule.label, used, limit, rule, backoff)

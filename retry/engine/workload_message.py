@@ -1,0 +1,69 @@
+"""What a workload says about its own retry, in its termination message."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from retry.evidence.termination import Termination, clean_text, first_failed_container, message_tail
+
+_KEYS = frozenset({"retry", "after", "category"})
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A workload's wishes: no retry at all, a least delay in seconds, a failure category."""
+
+    retry: bool = True
+    after: float = 0.0
+    category: str = ""
+
+
+SILENCE = Voice()
+
+
+def voice_of(termination: Termination) -> Voice:
+    """Read `{"reprise": {"retry": false, "after": 120, "category": "x"}}`. Never raises.
+
+    The message is the first failed container's, or without containers the session's. Anything
+    malformed in it makes all of it plain text, which says nothing.
+    """
+    container = first_failed_container(termination)
+    message = termination.message if container is None else container.message or termination.message
+    if '"reprise"' not in message:
+        return SILENCE
+    # Only what is stored counts, so that a simulation hears the same.
+    message = message_tail(message)
+    try:
+        said = json.loads(message, parse_constant=_refuse, object_pairs_hook=_once)
+        return _read(said["reprise"]) if isinstance(said, dict) else SILENCE
+    except (ValueError, KeyError, RecursionError, OverflowError):
+        return SILENCE
+
+
+def _refuse(_constant: str) -> None:
+    raise ValueError("not a number of JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _read(said: object) -> Voice:
+    if not isinstance(said, dict) or not said.keys() <= _KEYS:
+        return SILENCE
+    retry, after, category = said.get("retry", True), said.get("after", 0), said.get("category", "")
+    if not isinstance(retry, bool) or not isinstance(category, str):
+        return SILENCE
+    # JSON can spell what no database stores, and the trace tells what was said.
+    if clean_text(category) != category:
+        return SILENCE
+    if isinstance(after, bool) or not isinstance(after, int | float):
+        return SILENCE
+    seconds = float(after)
+    if not math.isfinite(seconds) or seconds < 0:
+        return SILENCE
+    return Voice(retry, seconds, category)

@@ -1,0 +1,26 @@
+"""The facts of an end that a decision's trace keeps, for sentences about it."""
+
+from typing import Any
+
+from retry.evidence.termination import ContainerFacts, Termination, exit_code_of
+
+# They are stored with every failure, and their words are free text from clusters.
+TRACED_CHARACTERS = 200
+_CONDITIONS = 20
+
+
+def ending_facts(termination: Termination, container: ContainerFacts | None) -> dict[str, Any]:
+    """Give what a sentence about this end needs; `container` is the first that failed."""
+    facts: dict[str, Any] = {
+        "exit_code": exit_code_of(termination),
+        "container": container.name[:TRACED_CHARACTERS] if container else "",
+        "reason": termination.reason[:TRACED_CHARACTERS],
+        "conditions": [word[:TRACED_CHARACTERS] for word in termination.conditions[:_CONDITIONS]],
+        "lease_expired": termination.lease_expired,
+        "node": termination.node[:TRACED_CHARACTERS],
+    }
+    if termination.rank is not None:
+        facts["rank"] = termination.rank
+    if termination.pod_message:
+        facts["said"] = termination.pod_message[:TRACED_CHARACTERS]
+    return facts

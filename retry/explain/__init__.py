@@ -1,0 +1,1 @@
+"""Decisions in sentences, read from their traces. Nothing is decided here."""

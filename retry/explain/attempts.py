@@ -1,0 +1,96 @@
+"""Which attempt this is and which budget binds its chain, in the words that every door shows."""
+
+from collections.abc import Sequence
+
+from retry.engine.budgets import FAILURE_BUDGET, MANUAL_BUDGET, PREEMPTION_BUDGET, Budget
+from retry.engine.decision import Settings
+from retry.explain.step_facts import Facts
+from retry.policies.fields import DEFAULT_RULE
+
+_ALL_CHAINS = "all"
+"""Not a counter: the limit of retries that holds for every chain."""
+
+_SPENT_OF = {
+    "max_retries": FAILURE_BUDGET,
+    "preemption_budget": PREEMPTION_BUDGET,
+    "global_limit": _ALL_CHAINS,
+}
+"""The budget that a refusal found empty, by its reason; that of a rule stands in the decision."""
+_RULE_REFUSALS = frozenset({"rule_limit", "default_limit"})
+
+
+def attempt_words(
+    retry_count: int,
+    decision_fields: Facts | None,
+    budgets: Sequence[Budget],
+    settings: Settings,
+    *,
+    ended: bool,
+) -> str:
+    """Tell which attempt it is, from 1, and what binds: `attempt 3; 2 of 2 retries for failures
+    used`. Never a sum of budgets.
+
+    After a decision that is the budget that pays for the retry or was found empty; before one, of
+    the `open_budgets` that with the least left.
+    """
+    binding = None
+    if decision_fields is not None:
+        binding = _of_decision(decision_fields, [*budgets, _everybody(retry_count, settings)])
+    elif not ended:
+        binding = _tightest(retry_count, budgets, settings)
+    told = f"attempt {retry_count + 1}"
+    return f"{told}; {_spent(binding)}" if binding else told
+
+
+def budget_words(name: str) -> str:
+    """Tell whose retries a budget pays for: `retries for failures`."""
+    known = _NAMES.get(name)
+    if known is not None:
+        return known
+    policy, _, rule = name.rpartition("/")
+    return f"default retries of policy {policy}" if rule == DEFAULT_RULE else f"retries of {name}"
+
+
+_NAMES = {
+    FAILURE_BUDGET: "retries for failures",
+    PREEMPTION_BUDGET: "retries for preemptions",
+    MANUAL_BUDGET: "retries by hand",
+    _ALL_CHAINS: "retries that any chain may have",
+}
+
+
+def _spent(budget: Budget) -> str:
+    of = "" if budget.limit is None else f" of {budget.limit}"
+    return f"{budget.used}{of} {budget_words(budget.name)} used"
+
+
+def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
+    """The budget that was found empty, or that pays for the retry.
+
+    A retry by hand behind a refusal leaves that as it was; its own budget binds nothing.
+    """
+    used, limit = fields.get("used"), fields.get("limit")
+    reason, paid_by = str(fields.get("reason")), fields.get("paid_by")
+    spent = fields.get("rule") if reason in _RULE_REFUSALS else _SPENT_OF.get(reason)
+    name = spent or paid_by
+    if not isinstance(name, str) or name == MANUAL_BUDGET:
+        return None
+    if paid_by == MANUAL_BUDGET:  # whose figures took the place of those of the empty one
+        return next((budget for budget in known if budget.name == name), None)
+    return Budget(name, used, limit) if isinstance(used, int) else None
+
+
+def _everybody(retry_count: int, settings: Settings) -> Budget:
+    limit = settings.global_max_retries
+    return Budget(_ALL_CHAINS, min(retry_count, limit), limit)
+
+
+def _tightest(retry_count: int, budgets: Sequence[Budget], settings: Settings) -> Budget | None:
+    """That with the least left; of equal ones the first."""
+    if not budgets:
+        return None
+    everybody = _everybody(retry_count, settings)
+    own = [budget for budget in budgets if budget.limit]
+    if not own:
+        return everybody
+    return min([*own, everybody], key=lambda budget: budget.left or 0)

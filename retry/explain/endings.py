@@ -1,0 +1,90 @@
+"""How a run ended, in a sentence: out of the facts that a decision's trace keeps of it."""
+
+from collections.abc import Mapping
+
+from retry.evidence.causes import classify
+from retry.evidence.ending_facts import ending_facts
+from retry.evidence.node_refusals import REFUSED
+from retry.evidence.termination import Termination, first_failed_container
+from retry.explain.step_facts import Facts, texts
+
+
+def ending(cause: str, facts: Facts) -> str:
+    """Tell how it ended, without a full stop: `The container main was OOM-killed on node n1`."""
+    told = _of_the_platform(facts) if cause in _BY_THE_PLATFORM else ""
+    if not told:
+        told = _ENDINGS.get(cause, "The session failed")
+        if cause == "kernel_nonzero_exit" and facts.get("exit_code") is not None:
+            told += f" with code {facts['exit_code']}"
+        if facts.get("node") and cause in _ENDED_ON_A_NODE:
+            told += f" on node {facts['node']}"
+    for name, words in _names(facts).items():
+        told = told.replace(name, words)
+    return told
+
+
+def told_of(termination: Termination) -> str:
+    """Tell how a run ended, with what the cluster, or else the workload, had to say of it."""
+    container = first_failed_container(termination)
+    facts = ending_facts(termination, container)
+    said = (termination.pod_message or termination.message).strip().rstrip(". ")
+    told = ending(classify(termination).value, facts)
+    return f"{told}: {said}" if said else told
+
+
+def _names(facts: Facts) -> Mapping[str, str]:
+    rank = facts.get("rank")
+    of_rank = "" if rank is None else f" of rank {rank}"
+    called = f" {facts['container']}" if facts.get("container") else ""
+    on_node = f" on node {facts['node']}" if facts.get("node") else ""
+    return {
+        "{container}": f"The container{called}{of_rank}",
+        "{run}": "The run" if rank is None else f"Rank {rank}",
+        "{pod}": f"The pod{of_rank}{on_node}",
+        "{node}": f"Node {facts['node']}" if facts.get("node") else "Its node",
+        "{reason}": f" ({facts['reason']})" if facts.get("reason") else "",
+    }
+
+
+def _of_the_platform(facts: Facts) -> str:
+    """What the platform did, if a fact tells it; a pod may have met several such things."""
+    words = {*texts(facts, "conditions"), str(facts.get("reason"))}
+    if facts.get("lease_expired"):
+        words.add("LeaseExpired")
+    return next((told for word, told in _PLATFORM.items() if word in words), "")
+
+
+_BY_THE_PLATFORM = frozenset({"agent_transient", "start_failure"})
+_PLATFORM = {
+    "LeaseExpired": "The platform lost the run",
+    "ExecutorLost": "The platform lost the run",
+    REFUSED: "{node} refused the pod{reason}",
+    "NodeShutdown": "{node} was shut down",
+    "NodeLost": "{node} does not answer",
+    "PodDeleted": "{pod} was deleted by somebody",
+    "PodVanished": "{pod} has vanished",
+    "PodCreateFailed": "The pod could not be created",
+}
+_ENDINGS = {
+    "user_cancelled": "The session was cancelled",
+    "validation_error": "The specification was rejected",
+    "quota_exceeded": "The quota refused the session",
+    "preempted": "{run} was preempted",
+    "evicted": "{run} was evicted",
+    "limit_exceeded": "{run} was evicted for passing its own limit",
+    "agent_transient": "The platform lost the run or could not take it",
+    "deadline_exceeded": "{run} passed its deadline",
+    "oom_killed": "{container} was OOM-killed",
+    "image_pull_failure": "The image could not be pulled",
+    "start_failure": "{container} could not be started",
+    "scheduler_timeout": "No node could be found in time",
+    "kernel_nonzero_exit": "{container} exited",
+    "unknown": "Nothing that was recorded explains the end",
+}
+_ENDED_ON_A_NODE = frozenset(_ENDINGS) - {
+    "user_cancelled",
+    "validation_error",
+    "quota_exceeded",
+    "scheduler_timeout",
+    "unknown",
+}

@@ -1,0 +1,75 @@
+"""When the next attempt comes, where, and with how much, in plain English."""
+
+from retry.explain.step_facts import Facts, lasting, moment, number, passed, seconds
+from retry.units.durations import in_words
+
+_HOLDERS = {
+    "max": "the maximum of the rule",
+    "quota": "the quota of the project",
+    "largest": "the largest amount that there is",
+}
+
+
+def delay(step: Facts) -> str:
+    base, cap, extra = (seconds(step, name) for name in ("base", "cap", "extra"))
+    told = "There is no delay" if not base else f"The delay is {_formula(step)}"
+    if extra:
+        told += f", plus {in_words(extra)} of jitter"
+    if base:
+        cut = base == cap or base + extra > cap
+        told += f", {'cut to' if cut else 'under'} the cap of {in_words(cap)}"
+    source = step.get("source")
+    if isinstance(source, str) and source != "inline":
+        told += f", by the backoff of {'rule' if '/' in source else 'policy'} {source}"
+    return f"{told}{_raised(step, min(base + extra, cap))}."
+
+
+def _formula(step: Facts) -> str:
+    first = lasting(step, "delay")
+    if step.get("backoff") != "exponential":
+        return first
+    told = f"{first} x {number(step.get('multiplier'))}^{step.get('n')}"
+    base = seconds(step, "base")
+    return told if base == seconds(step, "cap") else f"{told} = {in_words(base)}"
+
+
+def _raised(step: Facts, value: float) -> str:
+    asked, floor = seconds(step, "asked"), seconds(step, "floor")
+    if max(asked, floor) <= value:
+        return ""
+    if asked > floor:
+        return f", raised to {in_words(asked)} for the workload, which asked for it"
+    return f", raised to the bound's least, {in_words(floor)}"
+
+
+def grace(step: Facts) -> str:
+    told = f"The delay counts from {moment(step.get('preempted_at'))}, when the preemption was seen"
+    if step.get("confirmed") is not False:
+        return f"{told}."
+    period = lasting(step, "grace_period")
+    return f"{told}; the run's end is not confirmed, so its grace period of {period} counts, too."
+
+
+def chain_deadline(step: Facts) -> str:
+    age, limit = lasting(step, "age"), lasting(step, "limit")
+    if passed(step):
+        return f"The retry comes due {age} after the chain began, within its limit of {limit}."
+    past = f"past its limit of {limit}" if age != limit else "just past its limit"
+    return f"The retry would come due {age} after the chain began, {past}."
+
+
+def avoid_node(step: Facts) -> str:
+    return f"The next attempt avoids node {step.get('result')}."
+
+
+def memory(step: Facts) -> str:
+    was, now = step.get("was"), step.get("result")
+    if was is None:
+        return "The rule asks for more memory, but the session names no amount that could grow."
+    holder = _HOLDERS.get(str(step.get("held_by")), "")
+    if was == now:
+        why = f": {holder} allows no more" if holder else ""
+        return f"The memory of the next attempt stays at {was}{why}."
+    held = f", held to {holder}" if holder else ""
+    times = number(step.get("factor"))
+    return f"The next attempt gets {now} of memory, {times} times the {was} of this one{held}."

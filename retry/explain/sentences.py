@@ -1,0 +1,173 @@
+"""A stored decision in plain English: one sentence for each step that settled something."""
+
+from collections.abc import Sequence
+
+from retry.engine.budgets import MANUAL_BUDGET
+from retry.explain import next_attempt, rules
+from retry.explain.advice import advice
+from retry.explain.attempts import budget_words
+from retry.explain.endings import ending
+from retry.explain.step_facts import Facts, Sentence, moment, number, passed, seconds
+from retry.units.durations import in_words
+
+
+def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
+    """Tell a decision from its trace; `decision_fields` are the row's, by their names.
+
+    Steps that let the session pass say nothing unless they changed or paid something. Unknown
+    steps are skipped and missing facts left out, so that old decisions stay readable. Never raises.
+    """
+    told = [_sentence(step) for step in trace]
+    told += [
+        _outcome(decision_fields),
+        _advice(decision_fields),
+        _postponed(decision_fields),
+        _by_hand(decision_fields),
+    ]
+    return [sentence for sentence in told if sentence]
+
+
+def _sentence(step: Facts) -> str:
+    say = _SENTENCES.get(str(step.get("step")))
+    return say(step) if say else ""
+
+
+def _classify(step: Facts) -> str:
+    cause = str(step.get("result", "unknown"))
+    category = step.get("failure_category")
+    also = f" and the failure category {category}" if category else ""
+    words = str(step.get("said") or "").rstrip(". ")
+    said = f" The cluster said: {words}." if words else ""
+    return f"{ending(cause, step)}, so the cause is {cause}{also}.{said}"
+
+
+def _session_type(step: Facts) -> str:
+    kind = step.get("session_type")
+    return "" if passed(step) else f"Only batch sessions are retried; this one is {kind}."
+
+
+def _never_cause(step: Facts) -> str:
+    return "" if passed(step) else f"The cause {step.get('cause')} is never retried."
+
+
+def _switch(step: Facts) -> str:
+    mode = step.get("mode")
+    if mode == "paused":
+        return "Retries are paused, so one that is granted is held."
+    return "Retries are switched off." if mode == "off" else ""
+
+
+def _global_limit(step: Facts) -> str:
+    if passed(step):
+        return ""
+    used, limit = step.get("used"), step.get("limit")
+    return f"The chain was retried {used} times and no chain may be retried more than {limit}."
+
+
+def _bound(step: Facts) -> str:
+    field, layer = step.get("field"), step.get("layer")
+    was, now = (_bounded(str(field), step.get(name)) for name in ("was", "now"))
+    return f"A bound set by {layer} changes {field} from {was} to {now}."
+
+
+def _bounded(field: str, value: object) -> str:
+    if value is None:
+        return "no limit"
+    return in_words(seconds({"": value}, "")) if field in _DURATIONS else number(value)
+
+
+def _inline_budget(step: Facts) -> str:
+    kind = step.get("class")
+    return "" if passed(step) else f"The retry policy has no retries for {kind} causes."
+
+
+def _eligible(step: Facts) -> str:
+    return "" if passed(step) else f"The retry policy excludes the cause {step.get('cause')}."
+
+
+def _exit_code(step: Facts) -> str:
+    code = step.get("exit_code")
+    if passed(step):
+        return ""
+    if step.get("denied"):
+        return f"The retry policy excludes exit code {code}."
+    return f"Exit code {code} is not among those that the retry policy retries."
+
+
+def _budget(step: Facts) -> str:
+    used, limit, name = step.get("used"), step.get("limit"), step.get("budget")
+    told = f"{used} of {limit} {budget_words(str(name))} were used"
+    return f"{told}; this one pays from it." if passed(step) else f"{told}, so none is left."
+
+
+def _no_policy(_step: Facts) -> str:
+    return "No policy asks for a retry."
+
+
+def _outcome(fields: Facts) -> str:
+    if fields.get("action") != "retry":
+        return _REFUSALS.get(str(fields.get("retry_state")), "The session is not retried.")
+    if fields.get("state") == "held":
+        return "The retry is held until retries are switched on again."
+    if fields.get("state") == "cancelled" or fields.get("paid_by") == MANUAL_BUDGET:
+        return "The retry was cancelled before it came due."
+    delay, due_at = seconds(fields, "delay"), fields.get("due_at")
+    after = f"after {in_words(delay)}" if delay else "at once"
+    return f"The session is retried {after}" + (f", at {moment(due_at)}." if due_at else ".")
+
+
+def _advice(fields: Facts) -> str:
+    """What to do about a refusal that nobody has done anything about."""
+    another = fields.get("next_session_id") or fields.get("requested_by")
+    if fields.get("action") == "retry" or another:
+        return ""
+    return advice(str(fields.get("reason")), str(fields.get("cause")))
+
+
+def _postponed(fields: Facts) -> str:
+    if not fields.get("paced") or fields.get("requested_by"):
+        return ""
+    return "It was over the limit of retries a minute, and postponed to a slot of its own."
+
+
+def _by_hand(fields: Facts) -> str:
+    by, asked = fields.get("dispatched_by"), fields.get("requested_by")
+    if asked:
+        waits = "waits" if fields.get("state") == "scheduled" else "waited"
+        told = f"{asked} asked for another attempt, which {waits} for a slot of its own"
+        return f"{told}: it was over the limit of retries a minute."
+    paid = ", on no budget" if fields.get("paid_by") == MANUAL_BUDGET else ""
+    return f"It was retried at once by hand, by {by}{paid}." if by else ""
+
+
+_REFUSALS = {
+    "exhausted": "The retries of the chain are exhausted, so it ends here.",
+    "cancelled": "The session was cancelled, so its chain ends here.",
+}
+
+
+_DURATIONS = frozenset({"retry_delay", "max_chain_duration"})
+
+_SENTENCES: dict[str, Sentence] = {
+    "classify": _classify,
+    "session_type": _session_type,
+    "never_cause": _never_cause,
+    "switch": _switch,
+    "workload": rules.workload,
+    "global_limit": _global_limit,
+    "policy": rules.policy,
+    "rule": rules.rule,
+    "bound": _bound,
+    "inline_budget": _inline_budget,
+    "eligible": _eligible,
+    "exit_code": _exit_code,
+    "failure_budget": _budget,
+    "preemption_budget": _budget,
+    "default_action": rules.default_action,
+    "no_policy": _no_policy,
+    "delay": next_attempt.delay,
+    "grace": next_attempt.grace,
+    "chain_deadline": next_attempt.chain_deadline,
+    "avoid_node": next_attempt.avoid_node,
+    "memory": next_attempt.memory,
+}

@@ -1,0 +1,228 @@
+"""Named policies as documents: what an operator writes, read strictly.
+
+A policy is an ordered list of rules; how they match is in `retry.policies.matching`. Every unknown
+key is an error, since a misspelt `retryLimit` must not silently mean something else. A null counts
+as absent, as in Kubernetes.
+"""
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+from retry.policies.fields import (
+    Action,
+    Amount,
+    AvoidMode,
+    Cause,
+    Condition,
+    Duration,
+    ExitCode,
+    GrowthFactor,
+    Label,
+    Operator,
+    PatternText,
+    PlainName,
+    PolicyName,
+    PositiveDuration,
+    RetryLimit,
+    RuleName,
+    list_of,
+)
+from retry.policies.inline import Jitter, Positive, Ratio
+
+API_VERSION = "reprise/v1"
+ARMADA = "armadaproject.io/v1"
+"""What Armada's own policies, which have the same form, say in its place."""
+MAX_RULES = 100
+MAX_POLICIES = 16
+MATCHERS = (
+    "onConditions",
+    "onExitCodes",
+    "onTerminationMessage",
+    "onPodMessage",
+    "onFailureCategory",
+    "onCauses",
+)
+
+
+class Part(BaseModel):
+    """A part of a document; its keys are in camel case."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, alias_generator=to_camel, regex_engine="python-re"
+    )
+
+    def document(self) -> dict[str, Any]:
+        """As JSON values; what is absent stays absent, so that the result is valid input."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+
+
+class BackoffPart(Part):
+    """Exponential; without jitter unless a jitter field is given."""
+
+    initial_delay: Duration | None = None
+    max_delay: PositiveDuration | None = None
+    multiplier: Positive | None = None
+    jitter: Jitter | None = None
+    jitter_ratio: Ratio | None = None
+
+
+class AntiAffinity(Part):
+    """Whether the next attempt avoids the node of the one that failed."""
+
+    mode: AvoidMode
+
+
+class MemoryGrowth(Part):
+    """The next attempt gets `factor` times the memory, at most `max`."""
+
+    factor: GrowthFactor
+    max: Amount | None = None
+
+
+class ResourcesPart(Part):
+    """How the next attempt's resources change."""
+
+    memory: MemoryGrowth
+
+
+_BOUNDS = {"minItems": 1}
+_Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
+_Names = Annotated[tuple[PlainName, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
+_Causes = Annotated[tuple[Cause, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
+
+
+class ExitCodes(Part):
+    """Exit code 0 matches neither operator."""
+
+    operator: Operator
+    values: Annotated[tuple[ExitCode, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 255)]
+
+
+class MessagePattern(Part):
+    """An RE2 pattern, found anywhere in the last 4,096 bytes of the message."""
+
+    pattern: PatternText
+
+
+class Matcher(Part):
+    """What a rule or a category looks at; all that is given must hold (AND), lists are OR."""
+
+    on_conditions: _Conditions | None = None
+    on_exit_codes: ExitCodes | None = None
+    on_termination_message: MessagePattern | None = None
+    container_name: PlainName | None = None
+
+    def matchers(self) -> dict[str, Any]:
+        """The matchers that are given and the container that they are narrowed to, as written."""
+        told = self.document()
+        return {key: told[key] for key in (*MATCHERS, "containerName") if key in told}
+
+    @model_validator(mode="after")
+    def _matches_something(self) -> Self:
+        if not self.matchers().keys() - {"containerName"}:
+            raise PydanticCustomError("no_matcher", "{why}", {"why": self._wanted()})
+        return self
+
+    @classmethod
+    def _wanted(cls) -> str:
+        known = [f.alias for f in cls.model_fields.values() if f.alias in MATCHERS]
+        return f"needs a matcher, at least one of: {', '.join(str(name) for name in known)}"
+
+
+class Rule(Matcher):
+    """One rule; the first that matches decides."""
+
+    name: RuleName | None = None
+    action: Action
+    include_init_containers: StrictBool | None = None
+    on_failure_category: _Names | None = None
+    on_causes: _Causes | None = None
+    retry_limit: RetryLimit | None = None
+    backoff: BackoffPart | None = None
+    anti_affinity: AntiAffinity | None = None
+    resources: ResourcesPart | None = None
+
+    @property
+    def counter(self) -> str:
+        """What the rule is known by in its policy: its name, or a hash of what it matches.
+
+        The hash is the first 8 hex digits of SHA-256 over the canonical JSON of the matchers and
+        `containerName`, so that moving the rule or changing its limits keeps its count.
+        """
+        if self.name is not None:
+            return self.name
+        text = json.dumps(self.matchers(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+class Metadata(Part):
+    """The policy's name and its scope: the cluster, a domain, or a project of a domain."""
+
+    name: PolicyName
+    domain: Label | None = None
+    project: Label | None = None
+
+    @model_validator(mode="after")
+    def _project_is_in_a_domain(self) -> Self:
+        if self.project is not None and self.domain is None:
+            kind = PydanticCustomError("scope", "needs the domain that it is in, too")
+            _refuse("Metadata", [(kind, ("project",), self.project)])
+        return self
+
+
+class Spec(Part):
+    """What the policy decides."""
+
+    retry_limit: RetryLimit | None = None
+    default_action: Action | None = None
+    backoff: BackoffPart | None = None
+    anti_affinity: AntiAffinity | None = None
+    rules: (
+        Annotated[tuple[Rule, ...], Field(max_length=MAX_RULES), list_of(0, MAX_RULES)] | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        kind = PydanticCustomError("repeated", "is the name of an earlier rule, too")
+        names = [rule.name for rule in self.rules or ()]
+        repeated = [at for at, name in enumerate(names) if name and name in names[:at]]
+        _refuse("Spec", [(kind, ("rules", at, "name"), names[at]) for at in repeated])
+        return self
+
+
+def _refuse(
+    title: str, found: list[tuple[PydanticCustomError, tuple[int | str, ...], Any]]
+) -> None:
+    errors = [InitErrorDetails(type=kind, loc=at, input=value) for kind, at, value in found]
+    if errors:
+        raise ValidationError.from_exception_data(title, errors)
+
+
+def _our_version(value: object) -> object:
+    return API_VERSION if value == ARMADA else value
+
+
+class PolicyDocument(Part):
+    """A `RetryPolicy` as it is applied, shown and stored; Armada's version is read as our own."""
+
+    api_version: Annotated[
+        Literal["reprise/v1"],
+        BeforeValidator(_our_version),
+        WithJsonSchema({"enum": [API_VERSION, ARMADA], "type": "string"}),
+    ]
+    kind: Literal["RetryPolicy"]
+    metadata: Metadata
+    spec: Spec

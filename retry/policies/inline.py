@@ -1,0 +1,206 @@
+"""The inline retry policy and its bounds, as validated and immutable values.
+
+A field that was given, even as null, is in `model_fields_set`; an absent one is not and inherits.
+"""
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from retry.evidence.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
+
+MAX_RETRIES = 1_000_000
+MAX_PREEMPTION_RETRIES = 2**31 - 1
+MAX_EXIT_CODE = 255
+
+
+class BackoffStrategy(StrEnum):
+    FIXED = "fixed"
+    EXPONENTIAL = "exponential"
+
+
+class JitterMode(StrEnum):
+    NONE = "none"
+    DETERMINISTIC = "deterministic"
+    RANDOM = "random"
+
+
+_Enum = TypeVar("_Enum", bound=StrEnum)
+
+
+def whole_number(low: int, high: int) -> Callable[[object], object]:
+    def check(value: object) -> object:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # as JSON Schema has it
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise PydanticCustomError("whole_number", "must be a whole number")
+        if not low <= value <= high:
+            raise PydanticCustomError(
+                "out_of_range", "must be between {low} and {high}", {"low": low, "high": high}
+            )
+        return value
+
+    return check
+
+
+def number_of(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticCustomError("number", "must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise PydanticCustomError("finite_number", "must be a finite number")
+    return number
+
+
+def positive(value: object) -> float:
+    number = number_of(value)
+    if number <= 0:
+        raise PydanticCustomError("out_of_range", "must be greater than 0")
+    return number
+
+
+def _not_negative(value: object) -> float:
+    number = number_of(value)
+    if number < 0:
+        raise PydanticCustomError("out_of_range", "must not be negative")
+    return number
+
+
+def _ratio(value: object) -> float:
+    number = number_of(value)
+    if not 0 <= number <= 1:
+        raise PydanticCustomError("out_of_range", "must be between 0 and 1")
+    return number
+
+
+def _member(kind: type[_Enum], *, but: frozenset[_Enum] = frozenset()) -> Callable[[object], _Enum]:
+    """Read a member in any case; the refusal of what is none leaves out those in `but`."""
+    names = ", ".join(each for each in kind if each not in but)
+
+    def read(value: object) -> _Enum:
+        member = kind.__members__.get(value.upper()) if isinstance(value, str) else None
+        if member is None:
+            raise PydanticCustomError(
+                "not_a_member", "must be one of: {members}", {"members": names}
+            )
+        return member
+
+    return read
+
+
+def _causes(value: object) -> frozenset[RetryCause]:
+    if not isinstance(value, list | tuple | set | frozenset):
+        raise PydanticCustomError("causes", "must be a list of causes")
+    read = _member(RetryCause, but=NEVER_CAUSES)
+    causes = frozenset(read(item) for item in value)
+    if never := causes & NEVER_CAUSES:
+        raise PydanticCustomError(
+            "never_cause", "{causes} can never be retried", {"causes": " and ".join(sorted(never))}
+        )
+    return causes
+
+
+def _exit_codes(value: object) -> tuple[object, ...]:
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("exit_codes", "must be a list of exit codes")
+    check = whole_number(1, MAX_EXIT_CODE)
+    # Repeats say nothing, and without them no list is longer than the codes there are.
+    return tuple(dict.fromkeys(check(item) for item in value))
+
+
+# The bounds stand before the validators, which say them better: so JSON Schema knows them, too.
+Retries = Annotated[int, Field(ge=0, le=MAX_RETRIES), BeforeValidator(whole_number(0, MAX_RETRIES))]
+PreemptionRetries = Annotated[
+    int,
+    Field(ge=0, le=MAX_PREEMPTION_RETRIES),
+    BeforeValidator(whole_number(0, MAX_PREEMPTION_RETRIES)),
+]
+Positive = Annotated[float, Field(gt=0), BeforeValidator(positive)]
+NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_not_negative)]
+Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_ratio)]
+Strategy = Annotated[BackoffStrategy, BeforeValidator(_member(BackoffStrategy))]
+Jitter = Annotated[JitterMode, BeforeValidator(_member(JitterMode))]
+RETRIABLE = {"enum": [cause.value for cause in RetryCause if cause not in NEVER_CAUSES]}
+"""What a document says of a cause that a policy may name."""
+Causes = Annotated[
+    frozenset[Annotated[RetryCause, WithJsonSchema({"type": "string", **RETRIABLE})]],
+    BeforeValidator(_causes),
+    PlainSerializer(lambda causes: sorted(cause.value for cause in causes), list[str]),
+]
+ExitCodes = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MAX_EXIT_CODE)], ...], BeforeValidator(_exit_codes)
+]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class InlinePolicy(_Value):
+    """How often and when a chain is retried; all times are in seconds.
+
+    `max_preemption_retries` null: platform causes spend `max_retries`, too. `max_retry_delay` null:
+    only the hard ceiling of 24 h holds. `max_chain_duration` null: no limit.
+    """
+
+    max_retries: Retries = 0
+    max_preemption_retries: PreemptionRetries | None = None
+    retry_delay: Positive = 60.0
+    backoff: Strategy = BackoffStrategy.FIXED
+    backoff_multiplier: Positive = 2.0
+    max_retry_delay: Positive | None = 3600.0
+    jitter: Jitter = JitterMode.DETERMINISTIC
+    jitter_ratio: Ratio = 0.25
+    eligible_causes: Causes = FAILURE_CAUSES | PLATFORM_CAUSES
+    retry_on_exit_codes: ExitCodes = ()
+    no_retry_on_exit_codes: ExitCodes = ()
+    max_chain_duration: Positive | None = None
+    emit_retry_events: StrictBool = True
+
+
+class Bounds(_Value):
+    """What a layer allows the layers below it to ask for; null is no bound. Seconds."""
+
+    max_retries: Retries | None = None
+    max_preemption_retries: PreemptionRetries | None = None
+    max_chain_duration: Positive | None = None
+    min_retry_delay: NotNegative | None = None
+
+
+def dump_set(policy: InlinePolicy | Bounds) -> dict[str, Any]:
+    """Give only the fields that were set, as JSON values."""
+    return policy.model_dump(mode="json", exclude_unset=True)
+
+
+@lru_cache(maxsize=4096)
+def parse_policy_json(text: str) -> InlinePolicy:
+    """Read a stored policy; chains share few distinct ones. Raises pydantic's ValidationError."""
+    return InlinePolicy.model_validate_json(text)
+
+
+def error_texts(error: ValidationError) -> dict[str, list[str]]:
+    """Give the messages of a validation error by field; those of no single field under ""."""
+    texts: dict[str, list[str]] = {}
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        field = str(detail["loc"][0]) if detail["loc"] else ""
+        unknown = detail["type"] == "extra_forbidden"
+        text = f"there is no field named {field}" if unknown else detail["msg"]
+        texts.setdefault(field, []).append(text)
+    return texts

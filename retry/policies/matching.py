@@ -1,0 +1,331 @@
+"""Named policies made ready to match: which rule, if any, speaks of a failure.
+
+Documents are compiled once, failures come by the thousand: a rule becomes a row of tests, the
+cheap ones first, over facts that are gathered once a failure.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retry.evidence.causes import RetryCause, oom_killed, rule_conditions
+from retry.evidence.termination import ContainerFacts, Termination, first_failed
+from retry.policies.backoff import Backoff
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import (
+    BackoffPart,
+    ExitCodes,
+    Matcher,
+    MemoryGrowth,
+    PolicyDocument,
+    Rule,
+)
+from retry.policies.fields import DEFAULT_RULE
+from retry.policies.inline import JitterMode
+from retry.policies.patterns import found_in, pattern, searchable
+from retry.units.durations import parse_duration
+
+_Reach = tuple[str | None, bool]
+"""A container's name, if there is one to look for, and whether init containers count."""
+
+_DEFAULT_MAX_DELAY = 600.0
+_DEFAULT_JITTER_RATIO = 0.25
+
+
+class Facts:
+    """What rules may look at in one failure; what needs gathering is gathered at most once."""
+
+    __slots__ = (
+        "_codes",
+        "_conditions",
+        "_considered",
+        "_texts",
+        "category",
+        "cause",
+        "termination",
+    )
+
+    def __init__(self, termination: Termination, cause: RetryCause, category: str = "") -> None:
+        self.termination = termination
+        self.cause = cause
+        self.category = category
+        self._conditions: frozenset[str] | None = None
+        self._considered: dict[_Reach, ContainerFacts | None] = {}
+        self._codes: dict[_Reach, int | None] = {}
+        self._texts: dict[_Reach, list[bytes]] = {}
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of the pod; of `OOMKilled` the containers have more to say."""
+        if self._conditions is None:
+            self._conditions = rule_conditions(self.termination)
+        return self._conditions
+
+    def considered(self, name: str | None, init: bool) -> ContainerFacts | None:
+        """The container that a rule looks at: the one it names, else the first that failed.
+
+        Several bear one name if the session has several pods: again the first that failed.
+        """
+        key = (name, init)
+        if key not in self._considered:
+            candidates = self.containers(name, init)
+            found = first_failed(candidates)
+            if found is None and name is not None:
+                found = next(iter(candidates), None)
+            self._considered[key] = found
+        return self._considered[key]
+
+    def containers(self, name: str | None, init: bool) -> list[ContainerFacts]:
+        """The containers within a rule's reach."""
+        return [
+            container
+            for container in self.termination.containers
+            if (init or not container.init) and name in {None, container.name}
+        ]
+
+    def exit_code(self, name: str | None, init: bool) -> int | None:
+        """The exit code that a rule reads; without any container's facts, the session's own."""
+        key = (name, init)
+        if key not in self._codes:
+            self._codes[key] = self._exit_code(name, init)
+        return self._codes[key]
+
+    def _exit_code(self, name: str | None, init: bool) -> int | None:
+        if not self.termination.containers:
+            return self.termination.exit_code if name is None else None
+        container = self.considered(name, init)
+        return None if container is None else container.exit_code
+
+    def oom_killed(self, name: str | None, init: bool) -> bool:
+        """Whether the container within a rule's reach was killed for want of memory."""
+        if name is None and _stated_oom(self.termination):
+            return True
+        container = self.considered(name, init)
+        if container is not None:
+            return oom_killed(container)
+        # Of one that was killed the exit code may be unknown, so that it does not count as failed.
+        return any(oom_killed(each) for each in self.containers(name, init))
+
+    def texts(self, name: str | None, init: bool) -> list[bytes]:
+        """What a rule's pattern is searched in: `searchable` termination messages.
+
+        The session's own if no container has one.
+        """
+        key = (name, init)
+        if key not in self._texts:
+            self._texts[key] = [searchable(message) for message in self._messages(name, init)]
+        return self._texts[key]
+
+    def _messages(self, name: str | None, init: bool) -> list[str]:
+        termination = self.termination
+        if not any(container.message for container in termination.containers):
+            return [termination.message] if name is None else []
+        return [container.message for container in self.containers(name, init) if container.message]
+
+
+def _stated_oom(termination: Termination) -> bool:
+    if "OOMKilled" in termination.conditions:
+        return True
+    return termination.reason == "OOMKilled" and termination.exit_code != 0
+
+
+Test = Callable[[Facts], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """One rule with everything that its policy adds to it."""
+
+    label: str
+    """`policy/rule`: what the trace calls it, and the counter that its retries are paid from."""
+    retries: bool
+    tests: tuple[tuple[str, Test], ...]
+    """Each with what the trace says of the rule if it does not hold."""
+    retry_limit: int | None
+    backoff: Backoff | None
+    backoff_of: str
+    """Whose backoff that is: the rule's label, or the name of its policy."""
+    avoids_node: bool
+    growth: MemoryGrowth | None
+    matchers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """A compiled policy; `default` stands for its `defaultAction`, None if it abstains."""
+
+    name: str
+    revision: int | None
+    rules: tuple[CompiledRule, ...]
+    default: CompiledRule | None
+    grows_memory: bool
+    """Whether a rule of it changes the resources of the next attempt."""
+
+    def payers(self) -> list[CompiledRule]:
+        """The rules that grant retries, the default action among them; each counter once."""
+        found: dict[str, CompiledRule] = {}
+        for rule in (*self.rules, self.default):
+            if rule is not None and rule.retries:
+                found.setdefault(rule.label, rule)
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCategory:
+    """A failure category and the tests of each of its matchers."""
+
+    name: str
+    matchers: tuple[tuple[tuple[str, Test], ...], ...]
+
+
+def compile_policy(document: PolicyDocument, *, revision: int | None) -> NamedPolicy:
+    """Make a validated document ready to match."""
+    spec, name = document.spec, document.metadata.name
+    rules = tuple(_rule(rule, document) for rule in spec.rules or ())
+    default = None
+    if spec.default_action is not None:
+        default = CompiledRule(
+            label=f"{name}/{DEFAULT_RULE}",
+            retries=spec.default_action == "Retry",
+            tests=(),
+            retry_limit=spec.retry_limit,
+            backoff=_backoff(spec.backoff),
+            backoff_of=name,
+            avoids_node=bool(spec.anti_affinity and spec.anti_affinity.mode == "node"),
+            growth=None,
+            matchers=(),
+        )
+    return NamedPolicy(name, revision, rules, default, any(rule.growth for rule in rules))
+
+
+def compile_category(category: FailureCategory) -> CompiledCategory:
+    """Make a validated category ready to match."""
+    return CompiledCategory(
+        category.name, tuple(_tests(matcher, init=True) for matcher in category.matchers)
+    )
+
+
+def category_of(facts: Facts, categories: Iterable[CompiledCategory]) -> str:
+    """The first category with a matcher that holds; empty if there is none."""
+    for category in categories:
+        for tests in category.matchers:
+            for _, holds in tests:
+                if not holds(facts):
+                    break
+            else:
+                return category.name
+    return ""
+
+
+def _rule(rule: Rule, document: PolicyDocument) -> CompiledRule:
+    spec = document.spec
+    avoidance = rule.anti_affinity or spec.anti_affinity
+    tests = _tests(rule, init=bool(rule.include_init_containers))
+    limit = spec.retry_limit if rule.retry_limit is None else rule.retry_limit
+    counter = rule.counter
+    label = f"{document.metadata.name}/{counter}"
+    return CompiledRule(
+        label=label,
+        retries=rule.action == "Retry",
+        tests=tuple((f"{counter}: {name}", holds) for name, holds in tests),
+        retry_limit=limit,
+        backoff=_backoff(rule.backoff or spec.backoff),
+        backoff_of=label if rule.backoff else document.metadata.name,
+        avoids_node=bool(avoidance and avoidance.mode == "node"),
+        growth=rule.resources.memory if rule.resources else None,
+        matchers=tuple(name for name, _ in tests),
+    )
+
+
+def _backoff(part: BackoffPart | None) -> Backoff | None:
+    """What is absent in a part that applies is 0s, 10m and 2.0; jitter only if it is asked for."""
+    if part is None:
+        return None
+    ratio = part.jitter_ratio
+    jitter = part.jitter
+    if jitter is None:
+        jitter = JitterMode.NONE if ratio is None else JitterMode.DETERMINISTIC
+    longest = _DEFAULT_MAX_DELAY if part.max_delay is None else parse_duration(part.max_delay)
+    return Backoff(
+        delay=parse_duration(part.initial_delay) if part.initial_delay else 0.0,
+        multiplier=2.0 if part.multiplier is None else part.multiplier,
+        max_delay=longest,
+        exponential=True,
+        jitter=jitter,
+        jitter_ratio=_DEFAULT_JITTER_RATIO if ratio is None else ratio,
+    )
+
+
+def _tests(matcher: Matcher, *, init: bool) -> tuple[tuple[str, Test], ...]:
+    """The tests of what is given, by the names that the document gives them, cheap ones first."""
+    name = matcher.container_name
+    made: dict[str, Test] = {}
+    causes = getattr(matcher, "on_causes", None)
+    if causes is not None:
+        made["onCauses"] = _causes(frozenset(causes))
+    categories = getattr(matcher, "on_failure_category", None)
+    if categories is not None:
+        made["onFailureCategory"] = _categories(frozenset(categories))
+    if matcher.on_conditions is not None:
+        made["onConditions"] = _conditions(matcher.on_conditions, name, init)
+    if matcher.on_exit_codes is not None:
+        made["onExitCodes"] = _exit_codes(matcher.on_exit_codes, name, init)
+    if matcher.on_termination_message is not None:
+        made["onTerminationMessage"] = _message(matcher.on_termination_message.pattern, name, init)
+    pod_message = getattr(matcher, "on_pod_message", None)
+    if pod_message is not None:
+        made["onPodMessage"] = _pod_message(pod_message.pattern)
+    return tuple(made.items())
+
+
+def _causes(wanted: frozenset[RetryCause]) -> Test:
+    return lambda facts: facts.cause in wanted
+
+
+def _categories(wanted: frozenset[str]) -> Test:
+    return lambda facts: facts.category in wanted
+
+
+def _conditions(names: Sequence[str], container: str | None, init: bool) -> Test:
+    of_pod = frozenset(names) - {"OOMKilled"}
+    if "OOMKilled" not in names:
+        return lambda facts: not of_pod.isdisjoint(facts.conditions)
+    if container is not None:
+        # It may be a sidecar, whose end counts for the whole only where nothing else failed.
+        return lambda facts: (
+            facts.oom_killed(container, init) or not of_pod.isdisjoint(facts.conditions)
+        )
+    return lambda facts: (
+        (
+            # A container's end is among the conditions of the whole, so that one look tells most.
+            "OOMKilled" in facts.conditions and facts.oom_killed(container, init)
+        )
+        or not of_pod.isdisjoint(facts.conditions)
+    )
+
+
+def _exit_codes(given: ExitCodes, container: str | None, init: bool) -> Test:
+    codes, inside = frozenset(given.values), given.operator == "In"
+
+    def holds(facts: Facts) -> bool:
+        code = facts.exit_code(container, init)
+        return bool(code) and (code in codes) is inside
+
+    return holds
+
+
+def _message(text: str, container: str | None, init: bool) -> Test:
+    compiled: Any = pattern(text)
+
+    def holds(facts: Facts) -> bool:
+        for message in facts.texts(container, init):  # noqa: SIM110  # half the price of any()
+            if found_in(compiled, message):
+                return True
+        return False
+
+    return holds
+
+
+def _pod_message(text: str) -> Test:
+    compiled: Any = pattern(text)
+    return lambda facts: found_in(compiled, searchable(facts.termination.pod_message))

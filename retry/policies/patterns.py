@@ -1,0 +1,37 @@
+"""Patterns that users write, on a linear-time engine (RE2): no pattern can hang a decision."""
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from retry.evidence.termination import message_tail
+
+MAX_PATTERN = 1024
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 1 << 20
+
+
+@lru_cache(maxsize=4096)
+def pattern(text: str) -> Any:
+    """Compile a pattern. Raises ValueError, in words for the user, if RE2 does not take it."""
+    if len(text) > MAX_PATTERN:
+        raise ValueError(f"must have at most {MAX_PATTERN:,} characters")
+    try:
+        return re2.compile(text, _OPTIONS)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0] if isinstance(error, re2.error) and error.args else "not valid text"
+        said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise ValueError(f"is not an RE2 regular expression: {said}") from None
+
+
+def searchable(message: str) -> bytes:
+    """The part of a message that patterns are searched in: its last 4,096 bytes, as UTF-8."""
+    return message_tail(message).encode("utf-8", "replace")
+
+
+def found_in(compiled: Any, text: bytes) -> bool:
+    """Whether a compiled pattern occurs anywhere in a `searchable` text."""
+    # The engine works on bytes; given a str, it would encode it for every pattern.
+    return compiled.search(text) is not None

@@ -1,0 +1,84 @@
+"""Rules that can never decide, because an earlier one always matches first."""
+
+from collections.abc import Callable
+from typing import Any
+
+from retry.policies.documents import ExitCodes, PolicyDocument, Rule
+
+_CONTAINERS_OWN = ("onExitCodes", "onTerminationMessage")
+
+
+def shadowed(document: PolicyDocument) -> list[str]:
+    """A warning for each rule that an earlier rule of the policy shadows.
+
+    Only what follows from the matchers themselves is found: patterns count as different unless
+    they are the same text.
+    """
+    rules = document.spec.rules or ()
+    warnings = []
+    for position, rule in enumerate(rules):
+        earlier = next((at for at in range(position) if _covers(rules[at], rule)), None)
+        if earlier is not None:
+            warnings.append(
+                f"spec.rules[{position}] ({_called(rule)}) is never reached: whatever it matches, "
+                f"spec.rules[{earlier}] ({_called(rules[earlier])}) matches before"
+            )
+    return warnings
+
+
+def _called(rule: Rule) -> str:
+    return rule.name or f"unnamed, counted as {rule.counter}"
+
+
+def _covers(earlier: Rule, later: Rule) -> bool:
+    """Whether everything that `later` matches is matched by `earlier`."""
+    if _looks_into_containers(earlier) and _reach(earlier) != _reach(later):
+        return False
+    wide, narrow = earlier.matchers(), later.matchers()
+    return all(
+        key in narrow and covers(earlier, later) for key, covers in _COVERS.items() if key in wide
+    )
+
+
+def _reach(rule: Rule) -> tuple[str | None, bool]:
+    return rule.container_name, bool(rule.include_init_containers)
+
+
+def _looks_into_containers(rule: Rule) -> bool:
+    own = any(key in rule.matchers() for key in _CONTAINERS_OWN)
+    return own or "OOMKilled" in (rule.on_conditions or ())
+
+
+def _listed(attribute: str) -> Callable[[Rule, Rule], bool]:
+    def covers(earlier: Rule, later: Rule) -> bool:
+        wide: Any = getattr(earlier, attribute)
+        narrow: Any = getattr(later, attribute)
+        return set(narrow) <= set(wide)
+
+    return covers
+
+
+def _exit_codes(earlier: Rule, later: Rule) -> bool:
+    return earlier.on_exit_codes is not None and (
+        later.on_exit_codes is not None
+        and _codes(later.on_exit_codes) <= _codes(earlier.on_exit_codes)
+    )
+
+
+def _codes(given: ExitCodes) -> frozenset[int]:
+    codes = frozenset(given.values)
+    # Codes beyond a byte exist on other systems; -1 stands for them all.
+    return codes if given.operator == "In" else frozenset(range(-1, 256)) - {0} - codes
+
+
+def _same_pattern(earlier: Rule, later: Rule) -> bool:
+    return earlier.on_termination_message == later.on_termination_message
+
+
+_COVERS: dict[str, Callable[[Rule, Rule], bool]] = {
+    "onConditions": _listed("on_conditions"),
+    "onExitCodes": _exit_codes,
+    "onTerminationMessage": _same_pattern,
+    "onFailureCategory": _listed("on_failure_category"),
+    "onCauses": _listed("on_causes"),
+}

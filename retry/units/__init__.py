@@ -1,0 +1,1 @@
+"""Amounts and durations, read and written. No policy is known here."""

@@ -1,0 +1,52 @@
+"""Who else takes work: what avoids an executor or its node waits for them if they could run it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from django.conf import settings
+
+from scheduler.allocation.waiting_lines import Wish
+from scheduler.core.fit import Room
+from scheduler.models import Executor
+
+
+class Reach:
+    """Two statements at most, however many lines are asked about."""
+
+    def __init__(self, executor: Executor, now: datetime):
+        self._executor = executor
+        self._stale = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
+        self._troubled: dict[int, set[str]] = defaultdict(set)
+        """The others that can start nothing of a project at present, by project."""
+
+    def could_ever_run(self, project_id: int, wish: Wish) -> bool:
+        """Whether one of the others could if it were empty, and need not be avoided."""
+        serving = {*self._by_project[None], *self._by_project[project_id]}
+        names = serving.difference(self._troubled[project_id])
+        return any(
+            name in self._empty
+            and self._empty[name].misfit(wish.ask, wish.node_avoided_on(name)) is None
+            for name in names.difference(wish.avoid_executors)
+        )
+
+    @cached_property
+    def _by_project(self) -> Mapping[int | None, list[str]]:
+        """The others by each project that they serve; None stands for all."""
+        found: dict[int | None, list[str]] = defaultdict(list)
+        alive = Executor.objects.filter(
+            last_seen_at__gte=self._stale, cordoned=False, max_sessions__gt=0
+        )
+        others = alive.exclude(pk=self._executor.pk).order_by("name")
+        for name, troubles, project in others.values_list("name", "project_troubles", "projects"):
+            found[project].append(name)
+            for troubled in troubles:
+                self._troubled[int(troubled)].add(name)
+        return found
+
+    @cached_property
+    def _empty(self) -> dict[str, Room]:
+        names = {name for each in self._by_project.values() for name in each}
+        others = Executor.objects.filter(name__in=names)
+        return {name: Room(nodes, ()) for name, nodes in others.values_list("name", "nodes")}

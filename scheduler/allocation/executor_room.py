@@ -1,0 +1,86 @@
+"""An executor as a round sees it: what would fit there now, and what is to be left to others."""
+
+from podspec.resources import Amounts
+from scheduler.allocation.alternatives import Reach
+from scheduler.allocation.waiting_lines import BusyQueue, Wish
+from scheduler.core.fairshare import Line, cost
+from scheduler.core.fit import Ask, Misfit, Room
+from scheduler.models import Executor
+
+
+class Site:
+    """What one executor has room for. Asked once for each line, however many wait in it."""
+
+    def __init__(self, executor: Executor, room: Room, reach: Reach):
+        self._name = executor.name
+        self._room = room
+        self._reach = reach
+        self._misfits: dict[tuple[int, str], Misfit | None] = {}
+        self._spots: dict[Line, tuple[Ask, str]] = {}
+        self._promised: Line | None = None
+        self.full: list[tuple[BusyQueue, Line]] = []
+        """Lines that wait for room here."""
+        self.left_waiting = 0
+        """How many wait for room here, or for somebody else."""
+
+    def line(self, queue: BusyQueue, key: int, wish: Wish, pool: Amounts) -> Line | None:
+        """A line of a queue, if its first session fits now and is not to be left to others.
+
+        `pool` is what sizes are shares of.
+        """
+        node = self._node_to_avoid(queue, key, wish)
+        misfit = self._misfit(key, wish, node)
+        if misfit is not None and not misfit.ever:
+            return None
+        line = Line(key, wish.retry, wish.taken, cost(wish.taken, pool))
+        self._spots[line] = (wish.ask, node)
+        if misfit is None and not self._leaves_to_others(queue, wish):
+            return line
+        self.left_waiting += 1
+        if misfit is not None:
+            self.full.append((queue, line))
+        return None
+
+    def book(self, line: Line) -> str:
+        """Take room for one session of a line; why there is none, or ""."""
+        if line is self._promised:
+            self._promised = None
+            return ""
+        if self._room.place(*self._spots[line]):
+            return ""
+        self.left_waiting += 1
+        return "room"
+
+    def reserve(self, line: Line) -> None:
+        """Put nothing more on the nodes on which a line that waits for room will fit first."""
+        self._room.reserve(*self._spots[line])
+
+    def promise(self, line: Line) -> None:
+        """Keep room for the first session of a line that fits, whoever is given something first."""
+        if self._promised is None and self._room.place(*self._spots[line]):
+            self._promised = line
+
+    def node_avoided(self, line: Line) -> str:
+        """The node here that the sessions of a line are to be kept from; "" for none."""
+        return self._spots[line][1]
+
+    def _misfit(self, key: int, wish: Wish, node: str) -> Misfit | None:
+        if (key, node) not in self._misfits:
+            self._misfits[key, node] = self._room.misfit(wish.ask, node)
+        return self._misfits[key, node]
+
+    def _leaves_to_others(self, queue: BusyQueue, wish: Wish) -> bool:
+        """It avoids this executor, and another one could run it."""
+        return self._name in wish.avoid_executors and self._reach.could_ever_run(
+            queue.project_id, wish
+        )
+
+    def _node_to_avoid(self, queue: BusyQueue, key: int, wish: Wish) -> str:
+        """The node here that the line avoids; "" if it could run nowhere else."""
+        node = wish.node_avoided_on(self._name) if wish.node else ""
+        if not node:
+            return ""
+        misfit = self._misfit(key, wish, node)
+        if misfit is None or misfit.ever or self._reach.could_ever_run(queue.project_id, wish):
+            return node
+        return ""

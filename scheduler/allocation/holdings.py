@@ -1,0 +1,96 @@
+"""What an executor holds, and the room that this leaves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from podspec.resources import Amounts
+from scheduler.allocation.waiting_lines import ONE, amounts_of
+from scheduler.core.fit import Ask, Room
+from scheduler.core.foreign_usage import Known, crowded, with_others
+from scheduler.wire import LeaseCall
+from sessions_app.core.quotas import SESSIONS
+from sessions_app.db.bulk import array
+
+# Those of whom it is known where they run come first: the others are given what is left.
+_HELD = """
+    SELECT l.executor_id, s.queue_id, s.retry_count > 0, s.node, c.resources::text,
+        c.cluster_size, count(*)
+    FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE l.executor_id = ANY(%s::bigint[])
+        AND s.fencing_token = l.fencing_token AND s.phase = 'live'
+    GROUP BY 1, 2, 3, 4, 5, 6
+    ORDER BY 1, 4 DESC, 2, 3, 5, 6
+"""
+
+
+def held_amounts(resources: str, pods: int, count: int) -> Amounts:
+    """What `count` sessions of a specification take together."""
+    held = {name: value * pods * count for name, value in amounts_of(resources).items()}
+    return {**held, SESSIONS: ONE * count}
+
+
+class Held(NamedTuple):
+    """Leases of an executor that are alike."""
+
+    queue_id: int
+    retry: bool
+    node: str
+    resources: str
+    pods: int
+    leases: int
+
+    @property
+    def ask(self) -> Ask:
+        """What each of them takes."""
+        return Ask(amounts_of(self.resources), self.pods)
+
+    @property
+    def taken(self) -> Amounts:
+        """What all of them take together."""
+        return held_amounts(self.resources, self.pods, self.leases)
+
+
+def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
+    """What the leases of executors that count hold, by executor."""
+    held: dict[int, list[Held]] = {each: [] for each in executor_ids}
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [array(executor_ids)])
+        for executor_id, *row in cursor.fetchall():
+            held[executor_id].append(Held._make(row))
+    return held
+
+
+# Those that have ended meanwhile are among them: their executor does not know it yet.
+_NAMED = """
+    SELECT s.node, c.resources::text, c.cluster_size, count(*)
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE s.id = ANY(%s::uuid[]) GROUP BY 1, 2, 3
+"""
+
+
+def nodes_said(call: LeaseCall) -> list[dict[str, Any]] | None:
+    """The nodes of a lease call as they are kept; None: as they were said before."""
+    if call.nodes is None:
+        return None
+    nodes = [node.model_dump() for node in call.nodes]
+    if not crowded(nodes):
+        return nodes
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMED, [array(run.session_id for run in call.runs)])
+        rows = cursor.fetchall()
+    return with_others(
+        nodes,
+        [Known(node, Ask(amounts_of(text), pods * n).whole) for node, text, pods, n in rows],
+    )
+
+
+def room_beside(nodes: Sequence[Mapping[str, Any]], held: Sequence[Held]) -> Room:
+    """What is free on nodes beside what is held, by others too."""
+    room = Room(nodes, ())
+    for each in held:
+        for _ in range(each.leases):
+            room.take(each.ask, node=each.node)
+    return room

@@ -1,0 +1,303 @@
+"""Which waiting sessions an executor gets: fair among queues, in order, and where there is room."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from podspec.quantity import parse
+from podspec.resources import Amounts
+from scheduler.allocation.alternatives import Reach
+from scheduler.allocation.executor_room import Site
+from scheduler.allocation.holdings import Held, room_beside
+from scheduler.allocation.project_troubles import troubled_projects
+from scheduler.allocation.queue_usage import Standing, amounts_used, queues_standing
+from scheduler.allocation.scheduling_keys import scheduling_keys_assign
+from scheduler.allocation.waiting_lines import (
+    ONE,
+    BusyQueue,
+    Reading,
+    Wish,
+    busy_queues,
+    heads_read,
+    wishes_of,
+)
+from scheduler.core.fairshare import Claimant, Division, Grant, Limit, Line, cost
+from scheduler.core.fit import Room
+from scheduler.locks import claim_lines, claim_queues, lines_by_index
+from scheduler.models import Executor
+from sessions_app.core.quotas import SESSIONS, Quota, Quotas
+from sessions_app.in_force.quotas import quotas_lock, quotas_read
+from sessions_app.locks import LockedSession
+
+PASSES = 3
+"""So often what others were quicker to take is made up for."""
+MOST_HEADS = 20_000
+"""Of all lines together that are read at first; it is never less than two of each."""
+
+
+class _Share(NamedTuple):
+    """What a queue holds of this executor, as shares of the pool."""
+
+    all: float
+    by_retries: float
+
+
+class Allocation:
+    """The sessions that one round gives to an executor, locked; `slots` of them at most.
+
+    What waits where is read without locks and divided; then exactly so many of each line are
+    locked. What somebody else has locked is skipped and the next in line taken, so that rounds of
+    several executors do not wait for each other.
+    """
+
+    def __init__(self, executor: Executor, held: Sequence[Held], slots: int, now: datetime):
+        self._executor = executor
+        self._held = held
+        self._slots = slots
+        self._now = now
+        self._reach = Reach(executor, now)
+        self._queues: Sequence[BusyQueue] = ()
+        self._wishes: Mapping[int, Wish] = {}
+        self._given: Counter[tuple[int, int]] = Counter()
+        """Sessions that the round has locked, by queue and scheduling key."""
+        self._keys: dict[UUID, int] = {}
+        self._quotas = Quotas(())
+        self.sessions: list[LockedSession] = []
+        self.avoided: dict[UUID, str] = {}
+        """The nodes that some of them are kept from."""
+        self.left_waiting = 0
+        """Lines that wait for room here, or for somebody else."""
+
+    def run(self) -> None:
+        """Lock the sessions."""
+        scheduling_keys_assign()
+        projects = list(self._executor.projects.values_list("pk", flat=True)) or None
+        self._quotas = quotas_read(projects, waiting=False, live=True)
+        self._queues = busy_queues(projects, without=troubled_projects(self._executor))
+        self._wishes = wishes_of(self._queues)
+        if self._queues:
+            with lines_by_index():
+                self._fill()
+        self._admit()
+
+    def _fill(self) -> None:
+        for _ in range(PASSES):
+            site = Site(self._executor, self._room(), self._reach)
+            grants = self._divide(site)
+            if not grants or self._claim(site, grants) == len(grants):
+                return
+
+    @property
+    def counted(self) -> bool:
+        """Whether quotas follow what is granted."""
+        return bool(self._quotas)
+
+    def _admit(self) -> None:
+        """Keep of the sessions those for which there still is a quota.
+
+        The quotas were read without a lock, which all that happens in a project would have had to
+        wait for: meanwhile another executor may have used them up.
+        """
+        if not self._quotas or not self.sessions:
+            return
+        quotas = quotas_lock({session.project_id for session in self.sessions})
+        wanted, self.sessions = self.sessions, []
+        for session in wanted:
+            counted = self._wishes[self._keys[session.id]].counted
+            if quotas.held(session.project_id, counted) is None:
+                quotas.take(session.project_id, counted)
+                self.sessions.append(session)
+
+    def _room(self) -> Room:
+        room = room_beside(self._executor.nodes, self._held)
+        for (_, key), count in self._given.items():
+            for _ in range(count):
+                room.take(self._wishes[key].ask)
+        return room
+
+    @cached_property
+    def _standing(self) -> Standing:
+        own = {**Room(self._executor.nodes, ()).whole, SESSIONS: ONE * self._executor.max_sessions}
+        return queues_standing(own, self._now)
+
+    @cached_property
+    def _shares(self) -> Mapping[int, _Share]:
+        shares: dict[int, _Share] = defaultdict(lambda: _Share(0.0, 0.0))
+        for each in self._held:
+            size = cost(each.taken, self._standing.pool)
+            before = shares[each.queue_id]
+            by_retries = before.by_retries + (size if each.retry else 0.0)
+            shares[each.queue_id] = _Share(before.all + size, by_retries)
+        return shares
+
+    def _divide(self, site: Site) -> list[Grant]:
+        """Who would get what, if nobody else took anything."""
+        lines = {queue.id: self._lines(site, queue) for queue in self._queues}
+        ready = [queue for queue in self._queues if lines[queue.id]]
+        limits = self._limits(ready)
+        claimants = [
+            claimant
+            for queue in ready
+            if queue.id in limits
+            and (claimant := self._claimant(queue, lines[queue.id], limits[queue.id])).lines
+        ]
+        self._keep_room(site)
+        division = Division(
+            claimants,
+            place=site.book,
+            slots=self._slots - len(self.sessions),
+            retry_share=settings.REPRISE["retry_share"],
+        )
+        self._read_and_divide(site, division, claimants)
+        self.left_waiting = site.left_waiting + sum(queue.id not in limits for queue in ready)
+        return division.grants
+
+    def _lines(self, site: Site, queue: BusyQueue) -> list[Line]:
+        """The lines of a queue from which this executor could take now."""
+        wishes = [(key, self._wishes[key]) for key in queue.keys if key in self._wishes]
+        pool = self._standing.pool
+        found = [site.line(queue, key, wish, pool) for key, wish in wishes]
+        return [line for line in found if line is not None]
+
+    def _claimant(
+        self, queue: BusyQueue, lines: Sequence[Line], limits: Sequence[Limit]
+    ) -> Claimant:
+        mine = [(line, self._given[queue.id, line.key]) for line in lines]
+        share = self._shares[queue.id]
+        return Claimant(
+            queue.id,
+            queue.factor,
+            self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
+            # What is over a limit already need not be read.
+            [line for line in lines if not any(each.exceeded_by(line.amounts) for each in limits)],
+            limits,
+            held=share.all + sum(line.size * count for line, count in mine),
+            held_by_retries=share.by_retries
+            + sum(line.size * count for line, count in mine if line.retry),
+        )
+
+    def _limits(self, queues: Sequence[BusyQueue]) -> dict[int, list[Limit]]:
+        """What the queues may still take, by queue; without those whose limits another round is
+        about to use up.
+
+        The limits of quotas are shared by the queues of their projects. A queue with limits of its
+        own stays locked until what was granted is written, so that no two rounds give the same rest
+        away.
+        """
+        shared: dict[int, Limit] = {}
+        limits = {
+            queue.id: [
+                shared.setdefault(quota.id, _quota_limit(quota))
+                for quota in self._quotas.of(queue.project_id)
+            ]
+            for queue in queues
+        }
+        own = self._own_limits({q.id: q for q in queues if q.resource_limits})
+        for queue in queues:
+            if queue.id in own:
+                limits[queue.id].append(own[queue.id])
+            elif queue.resource_limits:
+                del limits[queue.id]
+        return limits
+
+    def _own_limits(self, limited: Mapping[int, BusyQueue]) -> dict[int, Limit]:
+        limits = {}
+        locked = claim_queues(limited.keys())
+        used = amounts_used(queues=locked) if locked else {}
+        for queue_id in locked:
+            limit = queue_limit(limited[queue_id].resource_limits, used.get(queue_id, {}))
+            for (given_to, key), count in self._given.items():
+                for _ in range(count if given_to == queue_id else 0):
+                    limit.take(self._wishes[key].taken)
+            limits[queue_id] = limit
+        return limits
+
+    def _keep_room(self, site: Site) -> None:
+        """Let the session that has waited longest for room here have nodes kept free for it.
+
+        Smaller ones, which fit as soon as anything ends, would take them for ever.
+        """
+        limited = {queue.id for queue, _ in site.full if queue.resource_limits}
+        used = amounts_used(queues=limited) if limited else {}
+        waiting = [
+            (queue, line)
+            for queue, line in site.full
+            if not any(limit.exceeded_by(line.amounts) for limit in self._known(queue, used))
+        ]
+        if waiting:
+            heads_read([Reading(queue.id, line, 0, 1) for queue, line in waiting])
+            if oldest := self._starved(line for _, line in waiting):
+                site.reserve(oldest)
+
+    def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
+        """The limits that hold for a queue, as they stand; others may be using them up."""
+        own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
+        return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
+
+    def _starved(self, lines: Iterable[Line]) -> Line | None:
+        """The line whose head has waited longest, if that is too long."""
+        since = self._now.timestamp() - settings.REPRISE["starved_after"]
+        heads = [(_made_at(line.heads[0].id), line) for line in lines if line.heads]
+        made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
+        return oldest if made_at < since else None
+
+    def _read_and_divide(
+        self, site: Site, division: Division, claimants: Sequence[Claimant]
+    ) -> None:
+        """Divide, and read lines on where that is needed: each time twice as far."""
+        queue_of = {line: each.queue for each in claimants for line in each.lines}
+        if not queue_of:
+            return
+        fair = 2 * self._slots // len(claimants) + 2
+        count = max(min(self._slots, fair, MOST_HEADS // len(queue_of)), 2)
+        # The first ones of a line are those that an earlier pass has locked.
+        read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
+        while unread := division.go_on():
+            wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
+            heads_read([Reading(queue_of[line], line, read[line], wanted[line]) for line in unread])
+            if not division.grants and (oldest := self._starved(unread)):
+                site.promise(oldest)
+            read.update(wanted)
+
+    def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
+        """Lock so many of each line as were granted; how many could be."""
+        counts = Counter((grant.claimant.queue, grant.line) for grant in grants)
+        claimed = claim_lines(
+            [(queue, line.key, count) for (queue, line), count in counts.items()],
+            passed=[session.id for session in self.sessions],
+        )
+        found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
+        for claimant, line in grants:
+            session = next(found[line], None)
+            if session is None:
+                continue
+            self.sessions.append(session)
+            self._keys[session.id] = line.key
+            self._given[claimant.queue, line.key] += 1
+            self._quotas.take(session.project_id, self._wishes[line.key].counted)
+            if node := site.node_avoided(line):
+                self.avoided[session.id] = node
+        return sum(len(each) for each in claimed)
+
+
+def _made_at(session_id: UUID) -> float:
+    """Seconds since the epoch: a UUIDv7 begins with the milliseconds."""
+    return (session_id.int >> 80) / 1000
+
+
+def _quota_limit(quota: Quota) -> Limit:
+    return Limit(f"quota of {quota.scope}", {quota.name: quota.limit - quota.used})
+
+
+def queue_limit(resource_limits: Mapping[str, Any], used: Amounts) -> Limit:
+    """What the limits of a queue leave beside what it uses."""
+    limits = {name: parse(value) for name, value in resource_limits.items()}
+    return Limit(
+        "limit of the queue",
+        {name: value - used.get(name, value * 0) for name, value in limits.items()},
+    )

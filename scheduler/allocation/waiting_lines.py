@@ -1,0 +1,245 @@
+"""What waits, by queue and by what it asks for; however many wait, this reads as little."""
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from podspec.resources import Amounts, requested
+from scheduler.core.fairshare import Line, Order
+from scheduler.core.fit import Ask
+from scheduler.core.node_rules import NodeRules, node_rules
+from sessions_app.db.bulk import array, columns
+from sessions_app.services.write.usage import taken_by
+
+MOST_LINES = 8_000
+"""Of all queues together that one round looks at ..."""
+LINES_OF_A_QUEUE = (4, 200)
+"""... but at least and at most so many of each."""
+_KNOWN_WISHES = 20_000
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+class BusyQueue(NamedTuple):
+    """A queue in which sessions wait, with the keys of its lines."""
+
+    id: int
+    project_id: int
+    factor: float
+    resource_limits: dict[str, Any]
+    keys: list[int]
+
+
+class Wish(NamedTuple):
+    """What the sessions of a line ask for, and where they do not want to run.
+
+    `node_of` is whose node that is: clusters name their nodes alike. Empty: not known.
+    """
+
+    ask: Ask
+    node: str
+    node_of: str
+    avoid_executors: frozenset[str]
+    retry: bool
+    counted: Mapping[str, Decimal]
+    """What one session takes of quotas."""
+
+    def node_avoided_on(self, executor: str) -> str:
+        """The node that is avoided among those of an executor; "" for none."""
+        return self.node if self.node_of in {"", executor} else ""
+
+    @property
+    def taken(self) -> Amounts:
+        """What one session takes of the pool, of its queue's limits and of quotas."""
+        return {**self.ask.whole, **self.counted}
+
+
+ONE = Decimal(1)
+MICROSECONDS = "(extract(epoch FROM s.root_submitted_at) * 1000000)::bigint"
+
+# Each step of the recursions is one probe of the index of lines.
+_QUEUES = """
+    WITH RECURSIVE busy(queue_id) AS (
+        (SELECT queue_id FROM sessions_app_session WHERE phase = 'waiting'
+            ORDER BY queue_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT queue_id FROM sessions_app_session
+            WHERE phase = 'waiting' AND queue_id > b.queue_id ORDER BY queue_id LIMIT 1)
+        FROM busy b WHERE b.queue_id IS NOT NULL
+    )
+    SELECT q.id, q.project_id, q.priority_factor, q.resource_limits::text
+    FROM busy b JOIN sessions_app_queue q ON q.id = b.queue_id
+    WHERE NOT q.cordoned
+        AND (%(projects)s::bigint[] IS NULL OR q.project_id = ANY(%(projects)s::bigint[]))
+        AND q.project_id <> ALL(%(without)s::bigint[])
+    ORDER BY q.id
+"""
+_KEYS = """
+    SELECT q.id, k.key
+    FROM unnest(%(queues)s::bigint[]) AS q(id)
+    CROSS JOIN LATERAL (
+        WITH RECURSIVE line(key) AS (
+            (SELECT scheduling_key FROM sessions_app_session
+                WHERE phase = 'waiting' AND queue_id = q.id AND scheduling_key >= %(first)s::bigint
+                ORDER BY scheduling_key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT scheduling_key FROM sessions_app_session
+                WHERE phase = 'waiting' AND queue_id = q.id AND scheduling_key > line.key
+                ORDER BY scheduling_key LIMIT 1)
+            FROM line WHERE line.key IS NOT NULL
+        )
+        SELECT key FROM line WHERE key IS NOT NULL LIMIT %(most)s
+    ) k
+"""
+
+
+def busy_queues(projects: list[int] | None, *, without: Sequence[int] = ()) -> list[BusyQueue]:
+    """The queues with work that are open, of some projects or of all but those `without`.
+
+    Of a queue with more lines than a round can look at, those of a random stretch of keys: each
+    has its turn.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUES, {"projects": projects, "without": list(without)})
+        found = {
+            row[0]: BusyQueue(row[0], row[1], row[2], _limits(row[3]), [])
+            for row in cursor.fetchall()
+        }
+    if not found:
+        return []
+    least, most = LINES_OF_A_QUEUE
+    share = min(max(MOST_LINES // len(found), least), most)
+    _read_keys(found, found, _LOWEST, share)
+    crowded = [queue.id for queue in found.values() if len(queue.keys) == share]
+    if crowded:
+        first = random.randint(_LOWEST, _HIGHEST)  # noqa: S311  # to have all their turn
+        _read_keys(found, crowded, first, share)
+    return [queue for queue in found.values() if queue.keys]
+
+
+def _read_keys(found: dict[int, BusyQueue], queues: Iterable[int], first: int, most: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_KEYS, {"queues": array(queues), "first": first, "most": most})
+        for queue_id, key in cursor.fetchall():
+            if key not in found[queue_id].keys:
+                found[queue_id].keys.append(key)
+
+
+@lru_cache(maxsize=4096)
+def _limits(text: str) -> dict[str, Any]:
+    return dict(json.loads(text))
+
+
+_ASKED = """c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
+        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0"""
+# Of any session of the line: they are alike in all of this.
+_WISHES = f"""
+    SELECT w.key, {_ASKED}
+    FROM unnest(%s::bigint[], %s::bigint[]) AS w(queue_id, key)
+    CROSS JOIN LATERAL (
+        SELECT spec_id, parent_id, avoid_node, avoid_executors, retry_count
+        FROM sessions_app_session
+        WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
+        ORDER BY priority DESC, root_submitted_at, id LIMIT 1
+    ) s
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
+"""  # noqa: S608  # the constant above
+_known: dict[int, Wish] = {}
+"""By key, which says it all: what was read once holds for ever."""
+
+
+def wishes_of(queues: Iterable[BusyQueue]) -> dict[int, Wish]:
+    """What the lines ask for, by key; without those that were emptied meanwhile."""
+    asked = {key: queue.id for queue in queues for key in queue.keys}
+    unknown = [(queue, key) for key, queue in asked.items() if key not in _known]
+    if unknown:
+        if len(_known) > _KNOWN_WISHES:
+            _known.clear()
+            unknown = [(queue, key) for key, queue in asked.items()]
+        with connection.cursor() as cursor:
+            cursor.execute(_WISHES, columns(unknown))
+            _known.update({row[0]: _wish(row[1:]) for row in cursor.fetchall()})
+    return {key: _known[key] for key in asked if key in _known}
+
+
+def _wish(row: Sequence[Any]) -> Wish:
+    resources, pods, pod_spec, node, node_of, avoided, retry = row
+    rules = _rules(pod_spec) if pod_spec else node_rules(None)
+    ask = Ask(amounts_of(resources), pods, rules)
+    counted = taken_by(resources, pods)
+    return Wish(ask, node, node_of, frozenset(json.loads(avoided)), retry, counted)
+
+
+@lru_cache(maxsize=1024)
+def amounts_of(resources: str) -> Amounts:
+    """The amounts in a specification's resources, as JSON text."""
+    return requested(json.loads(resources))
+
+
+@lru_cache(maxsize=1024)
+def _rules(pod_spec: str) -> NodeRules:
+    return node_rules(json.loads(pod_spec))
+
+
+_WISH = f"""
+    SELECT {_ASKED}
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
+    WHERE s.id = %s
+"""  # noqa: S608  # the constant above
+
+
+def wish_of(session_id: UUID) -> Wish | None:
+    """What one session asks for; None if it is gone."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WISH, [session_id])
+        row = cursor.fetchone()
+    return None if row is None else _wish(row)
+
+
+def queue_keys(queue_id: int) -> list[int]:
+    """The keys of the lines of one queue, as many as a round would look at."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _KEYS, {"queues": array([queue_id]), "first": _LOWEST, "most": LINES_OF_A_QUEUE[1]}
+        )
+        return [key for _, key in cursor.fetchall()]
+
+
+_HEADS = f"""
+    SELECT w.number, s.priority, {MICROSECONDS}, s.id
+    FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])
+        WITH ORDINALITY AS w(queue_id, key, past, count, number)
+    CROSS JOIN LATERAL (
+        SELECT priority, root_submitted_at, id FROM sessions_app_session
+        WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
+        ORDER BY priority DESC, root_submitted_at, id OFFSET w.past LIMIT w.count
+    ) s
+    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
+"""  # noqa: S608  # the constant above
+
+
+class Reading(NamedTuple):
+    """A line of a queue, how many of its sessions were read before, and how many are wanted."""
+
+    queue_id: int
+    line: Line
+    past: int
+    wanted: int
+
+
+def heads_read(readings: Sequence[Reading]) -> None:
+    """Read lines on, without locks: those who others have just now are among them."""
+    wanted = [(each.queue_id, each.line.key, each.past, each.wanted) for each in readings]
+    with connection.cursor() as cursor:
+        cursor.execute(_HEADS, columns(wanted))
+        for number, priority, submitted, session_id in cursor.fetchall():
+            readings[number - 1].line.heads.append(Order(-priority, submitted, session_id))
+    for each in readings:
+        each.line.more = len(each.line.heads) >= each.wanted

@@ -1,0 +1,116 @@
+"""Executors: made, changed, closed, drained and deleted; as `sessions_app.api.operations`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictStr,
+)
+
+from retry.policies.fields import Label
+from scheduler.models import Executor
+from scheduler.selectors import executor_get, projects_named
+from scheduler.services.drain import Drained, executor_drain
+from scheduler.services.registry import (
+    LONGEST,
+    executor_cordon,
+    executor_create,
+    executor_delete,
+    executor_save,
+    executor_token_renew,
+    executor_uncordon,
+)
+from sessions_app.api.requests.bodies import MAX_REASON, CordonBody, ProjectAddress
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.models import Project
+
+MAX_PROJECTS = 1_000
+
+
+class ExecutorFields(BaseModel):
+    """What can be changed of an executor."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    projects: Annotated[list[ProjectAddress], Field(max_length=MAX_PROJECTS)] = []
+    """The only ones it serves, as `domain/name`; none: all."""
+    unconfirmed_after: Annotated[StrictFloat, Field(ge=0, le=LONGEST)] | None = None
+    """Seconds after which a lost run counts as ended though nobody confirmed it; null: the server's
+    setting, 0: never."""
+
+    def served(self) -> list[Project] | None:
+        """The projects, if they were sent; raises `InvalidInput` if one is not there."""
+        return projects_named(self.projects) if "projects" in self.model_fields_set else None
+
+
+class ExecutorCreate(ExecutorFields):
+    """The body of `POST /executors/`."""
+
+    name: Label
+
+
+class DrainBody(BaseModel):
+    """The body of `POST /executors/{name}/drain/`, which may be empty."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
+    """Told as the reason of its cordon, and to whoever looks at a session that ran there."""
+    force: StrictBool = False
+    """End interactive and inference sessions, too, which no retry brings back."""
+
+
+def _found(actor: Actor, name: str) -> Any:
+    return executor_get(actor, name, Action.EXECUTOR_WRITE)
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> tuple[str, str]:
+    """Make an executor; its name and its token."""
+    authorize(actor, Action.EXECUTOR_WRITE)
+    asked = ExecutorCreate.model_validate(body)
+    executor = Executor(name=asked.name, unconfirmed_after=asked.unconfirmed_after)
+    projects = asked.served() or []
+    return asked.name, executor_create(executor, projects=projects, by=actor.name)
+
+
+def change(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
+    """Change what is named."""
+    executor = _found(actor, name)
+    asked = ExecutorFields.model_validate(body)
+    fields = asked.model_fields_set & {"unconfirmed_after"}
+    if fields:
+        executor.unconfirmed_after = asked.unconfirmed_after
+    executor_save(executor, by=actor.name, fields=fields, projects=asked.served())
+
+
+def delete(actor: Actor, name: str) -> None:
+    """Delete an executor that holds no leases, and its tokens."""
+    executor_delete(_found(actor, name), by=actor.name)
+
+
+def cordon(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
+    """Close the executor: it gets no new leases, what runs goes on."""
+    executor = _found(actor, name)
+    executor_cordon(executor, reason=CordonBody.model_validate(body).reason, by=actor.name)
+
+
+def uncordon(actor: Actor, name: str) -> None:
+    """Open the executor again."""
+    executor_uncordon(_found(actor, name), by=actor.name)
+
+
+def drain(actor: Actor, name: str, body: Mapping[str, Any]) -> Drained:
+    """Close the executor and preempt what runs there, until it is uncordoned."""
+    _found(actor, name)
+    asked = DrainBody.model_validate(body)
+    return executor_drain(name, by=actor.name, reason=asked.reason, force=asked.force)
+
+
+def token_renew(actor: Actor, name: str) -> str:
+    """Make a new token, and revoke all others of this executor."""
+    return executor_token_renew(_found(actor, name), by=actor.name)

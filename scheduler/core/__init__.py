@@ -1,0 +1,1 @@
+"""Pure: shares, fit, what pods show. No database; the time is an argument."""

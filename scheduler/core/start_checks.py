@@ -1,0 +1,102 @@
+"""When a pod's start is looked at, and when it has taken too long. Pure; times are the caller's."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from retry.evidence.causes import RetryCause
+from scheduler.core.pod_status import Progress, StartState
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, and how often a pod that is not there is looked for.
+
+    `first` after its creation, then every `again`; a pod that initializes after `again`, `again` +
+    `step` and so on, up to `longest`. A limit of 0 is none.
+    """
+
+    first: float
+    again: float
+    step: float
+    longest: float
+    scheduling: float
+    initializing: float
+    looks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is remembered of a pod between checks; `scheduling_timeout` is the session's own."""
+
+    created_at: datetime
+    initializing_since: datetime | None = None
+    initializing_checks: int = 0
+    unknown_checks: int = 0
+    suspected: bool = False
+    scheduling_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """It is looked at again, at `at`."""
+
+    at: datetime
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The start has failed."""
+
+    cause: RetryCause
+    message: str
+
+
+def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Again | Verdict | None:
+    """What follows from a pod's state; None: it has started, and that is the end of it."""
+    failed = state.progress is Progress.FAILED
+    match state.progress:
+        case Progress.RUNNING | Progress.FINISHED:
+            return None
+        case Progress.WAITING:
+            limit = watch.scheduling_timeout or limits.scheduling
+            return _bounded(state, watch, watch.created_at, limit, limits.again, now)
+        case Progress.INITIALIZING:
+            return _initializing(state, watch, limits, now)
+        case Progress.UNKNOWN:
+            watch = replace(watch, unknown_checks=watch.unknown_checks + 1)
+            failed = watch.unknown_checks >= limits.looks
+        case Progress.SUSPECT:
+            failed, watch = watch.suspected, replace(watch, suspected=True)
+    return _verdict(state) if failed else Again(_later(now, limits.again), watch)
+
+
+def _initializing(
+    state: StartState, watch: Watch, limits: Limits, now: datetime
+) -> Again | Verdict:
+    pause = min(limits.again + limits.step * watch.initializing_checks, limits.longest)
+    since = watch.initializing_since or now
+    watch = replace(
+        watch, initializing_since=since, initializing_checks=watch.initializing_checks + 1
+    )
+    return _bounded(state, watch, since, limits.initializing, pause, now)
+
+
+def _bounded(
+    state: StartState, watch: Watch, since: datetime, limit: float, pause: float, now: datetime
+) -> Again | Verdict:
+    """At the latest when the limit is over, so that it means what it says."""
+    over = _later(since, limit) if limit else None
+    if over is not None and now >= over:
+        return _verdict(replace(state, message=f"{state.message}; so it is for {limit:g} s now"))
+    again = _later(now, pause)
+    return Again(again if over is None else min(again, over), watch)
+
+
+def _verdict(state: StartState) -> Verdict:
+    return Verdict(state.cause or RetryCause.UNKNOWN, state.verdict)
+
+
+def _later(moment: datetime, seconds: float) -> datetime:
+    # A limit may be longer than the calendar.
+    return moment + timedelta(seconds=min(seconds, 10 * 366 * 86_400.0))

@@ -1,0 +1,1 @@
+"""What all REST calls share: tokens, bodies, pages, problems. No record is named here."""

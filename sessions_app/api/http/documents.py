@@ -1,0 +1,191 @@
+"""Bodies that are documents, in JSON or YAML: read more strictly than others.
+
+A key that is repeated is refused, since one of its values would be lost in silence. Of YAML only
+what JSON can say is allowed.
+"""
+
+import json
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+from rest_framework.renderers import JSONRenderer
+
+from sessions_app.api.http.parsing import (
+    BODY,
+    MAX_DEPTH,
+    StrictJSONParser,
+    checked,
+    load_object,
+    once,
+)
+from sessions_app.core.errors import InvalidInput
+
+MEDIA_TYPE = "application/yaml"
+MAX_VALUES = 100_000
+"""How many values a document may come to when its aliases are written out."""
+MAX_ANCHORS = 1000
+MAX_DIGITS = 100
+
+
+class JSONDocumentParser(StrictJSONParser):
+    """A JSON object without repeated keys."""
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """What the body says, if it may be said."""
+        return checked(load_object(body, object_pairs_hook=once))
+
+
+class YAMLDocumentParser(StrictJSONParser):
+    """One mapping; what cannot be said in JSON, repeated keys and bombs are refused.
+
+    Raises as `StrictJSONParser` does.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """What the body says, if it may be said."""
+        return parse_yaml(body)
+
+
+def parse_yaml(body: bytes) -> dict[str, Any]:
+    """The mapping in `body`; an empty body is an empty one. Raises `InvalidInput`."""
+    value = yaml_value(body)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _refused("must be a YAML mapping")
+    return checked(value)
+
+
+def yaml_value(body: bytes) -> Any:
+    """Whatever is in `body`, not looked at yet; None if it is empty. Raises `InvalidInput`."""
+    try:
+        _Measure().check(body)
+        # A safe loader: it makes plain values only.
+        return yaml.load(body, Loader=_Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as error:
+        raise _refused(f"is not valid YAML: {_told(error)}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise _refused(f"is not valid YAML: {error}") from None
+
+
+def _refused(why: str) -> InvalidInput:
+    return InvalidInput({BODY: [why]})
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return f"{error.problem or error.context}{place}"
+
+
+class _Loader(yaml.CSafeLoader):
+    """Refuses repeated keys and keys that are no text; leaves dates as they are written."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
+                raise yaml.MarkedYAMLError(None, None, "a key must be text", key.start_mark)
+            if key.value in seen:
+                problem = f"the key {key.value[:100]!r} is repeated"
+                raise yaml.MarkedYAMLError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """PyYAML's; hexadecimal digits by the million would be a number, too."""
+        if len(node.value) > MAX_DIGITS:
+            raise yaml.MarkedYAMLError(None, None, "the number is too long", node.start_mark)
+        return super().construct_yaml_int(node)
+
+
+_TEXT = "tag:yaml.org,2002:str"
+_KEYS = {_TEXT, "tag:yaml.org,2002:merge"}
+_NOT_JSON = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in known if tag not in _NOT_JSON]
+    for first, known in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Quotes what `_Loader` would take for something else than text."""
+
+
+# PyYAML takes JSON's 1e3 for text, since YAML 1.1 wants a dot and a sign in it.
+_EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+
+
+class _Measure:
+    """Counts what a document comes to with its aliases written out, before anything is built."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        # Of each collection that is open: its anchor, and the values in it so far.
+        self._open: list[tuple[str | None, int]] = [(None, 0)]
+
+    def check(self, body: bytes) -> None:
+        """Raise `YAMLError` if it is too deep or too large, or has tags."""
+        for event in yaml.parse(body, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                self._add(self._sizes.get(event.anchor or ""), event)
+            elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+                self._start(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, size = self._open.pop()
+                self._name(anchor, size)
+                self._add(size, event)
+
+    def _start(self, event: Any) -> None:
+        if event.tag is not None:
+            raise _problem("tags are not allowed", event)
+        if len(self._sizes) > MAX_ANCHORS:
+            raise _problem(f"it has more than {MAX_ANCHORS} anchors", event)
+        if isinstance(event, yaml.ScalarEvent):
+            self._name(event.anchor, 1)
+            self._add(1, event)
+            return
+        # An alias of what it stands in is one of something that has no size yet.
+        self._sizes.pop(event.anchor, None)
+        self._open.append((event.anchor, 1))
+        if len(self._open) > MAX_DEPTH + 1:
+            raise _problem(f"is nested deeper than {MAX_DEPTH} levels", event)
+
+    def _name(self, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._sizes[anchor] = size
+
+    def _add(self, size: int | None, event: Any) -> None:
+        if size is None:
+            raise _problem("an alias needs an anchor that ended before it", event)
+        anchor, before = self._open[-1]
+        if before + size > MAX_VALUES:
+            raise _problem(f"it comes to more than {MAX_VALUES} values", event)
+        self._open[-1] = (anchor, before + size)
+
+
+def _problem(text: str, event: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(None, None, text, event.start_mark)
+
+
+class YAMLRenderer(JSONRenderer):
+    """The answer that would be JSON, as YAML."""
+
+    media_type = MEDIA_TYPE
+    format = "yaml"
+    charset = "utf-8"
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        """DRF's hook."""
+        text = super().render(data, *args, **kwargs)
+        value = json.loads(text) if text else None
+        return yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8"
+        )

@@ -1,0 +1,194 @@
+"""Cursor paging that answers junk with a 404."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db import DataError
+from django.db.models import Model, QuerySet
+from django.http import QueryDict
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
+
+from sessions_app.eventlog.reading import JobSet
+from sessions_app.models import Session
+from sessions_app.selectors.session_pages import Place
+
+Row = TypeVar("Row", bound=Model)
+Rows = QuerySet[Row] | Callable[[Place], list[Row]]
+"""What a page is of; of sessions, who reads one."""
+MAX_PAGE = 500
+
+
+class _Asked:
+    """What DRF looks at of a request."""
+
+    def __init__(self, query_params: QueryDict):
+        self.query_params = query_params
+
+    def build_absolute_uri(self) -> str:
+        """Of links, which nobody follows."""
+        return ""
+
+
+class RowCursor(CursorPagination):
+    """Pages by fields that are never null; the first is unique unless it is said not to be."""
+
+    max_page_size = MAX_PAGE
+    page_size = 50
+    page_size_query_param = "page_size"
+    base_url = ""
+    cursor: Cursor | None = None
+
+    def __init__(self, *ordering: str, unique: bool = True):
+        self._ordering = ordering
+        self._unique = unique
+
+    def get_ordering(self, *_args: Any) -> tuple[str, ...]:
+        """DRF's hook."""
+        return self._ordering
+
+    def decode_cursor(self, request: Any) -> Cursor | None:
+        """DRF's, which passes over characters that no cursor has: here those are junk, too.
+
+        So is a cursor without a position, which says that all rows of a page are equal.
+        """
+        cursor: Cursor | None = super().decode_cursor(request)
+        if cursor is not None:
+            sent = request.query_params[self.cursor_query_param]
+            no_position = self._unique and cursor.position is None
+            if no_position or sent != self._text(cursor):
+                raise NotFound(self.invalid_cursor_message)
+        return cursor
+
+    def read(self, rows: Rows[Row], request: Request) -> list[Row]:
+        """One page; a cursor that is none raises `NotFound`."""
+        return self._read(rows, request)
+
+    def number(self, after: str | None) -> int | None:
+        """The number that a cursor stands for; raises `NotFound` for one that is none."""
+        if after is None:
+            return None
+        cursor = self.decode_cursor(_Asked(QueryDict(f"cursor={quote(after)}")))
+        place = (not cursor or cursor.reverse or cursor.position) or ""
+        if not (isinstance(place, str) and place.isascii() and place.isdigit()) or len(place) > 18:
+            raise NotFound(self.invalid_cursor_message)
+        return int(place)
+
+    def slice(self, rows: Rows[Row], after: str | None, first: int) -> tuple[list[Row], bool]:
+        """The first rows behind a cursor, for doors without query parameters, and whether there
+        are more; a cursor that is none, or leads backwards, raises `NotFound`."""
+        asked = QueryDict(mutable=True)
+        asked[self.page_size_query_param] = str(first)
+        if after is not None:
+            asked[self.cursor_query_param] = after
+        page = self._read(rows, _Asked(asked))
+        if self.cursor is not None and self.cursor.reverse:
+            raise NotFound(self.invalid_cursor_message)
+        return page, bool(self.has_next)
+
+    def cursors(self, page: Sequence[Row]) -> list[str]:
+        """The cursor behind each row of the page that was just read."""
+        begun = self.cursor or Cursor(0, reverse=False, position=None)
+        before: Any = begun.position
+        last, passed, found = before, begun.offset, []
+        for at, row in enumerate(page):
+            position = self._get_position_from_instance(row, self._ordering)
+            if self._unique:
+                before, passed = position, 0
+            elif at and position != last:
+                # Of rows that are equal, the cursor counts those behind the last other one.
+                before, passed = last, 1
+            else:
+                passed += 1
+            last = position
+            found.append(self._text(Cursor(passed, reverse=False, position=before)))
+        return found
+
+    def _text(self, cursor: Cursor) -> str:
+        link = QueryDict(urlsplit(self.encode_cursor(cursor)).query)
+        return str(link[self.cursor_query_param])
+
+    def _read(self, rows: Rows[Row], request: Any) -> list[Row]:
+        try:
+            found = self.paginate_queryset(rows, request)  # type: ignore[arg-type]  # or what pages
+            return list(found or [])
+        except (ValueError, ValidationError, DataError) as error:
+            raise NotFound("the cursor is not one of ours") from error
+
+
+class SessionCursor(RowCursor):
+    """Pages by id, which grows with creation: stable while sessions arrive.
+
+    What it pages is who reads a page.
+    """
+
+    def __init__(self, ordering: str):
+        super().__init__("id" if ordering == "created_at" else "-id")
+
+    def paginate_queryset(  # type: ignore[override]  # there is no queryset
+        self, queryset: Callable[[Place], list[Session]], request: Any, view: object = None
+    ) -> list[Session]:
+        """DRF's hook."""
+        del view
+        self.base_url = request.build_absolute_uri()
+        self.cursor = self.decode_cursor(request)
+        size = self.get_page_size(request) or self.page_size
+        back, beyond = self._place(self.cursor)
+        newest_first = (self._ordering == ("-id",)) != back
+        found = queryset(Place(size + 1, newest_first=newest_first, beyond=beyond))
+        page, more = found[:size], len(found) > size
+        if back:
+            page.reverse()
+        self.page = page
+        self.has_next, self.has_previous = (True, more) if back else (more, beyond is not None)
+        return page
+
+    def _place(self, cursor: Cursor | None) -> tuple[bool, UUID | None]:
+        if cursor is None:
+            return False, None
+        try:
+            # Ids are unique: none of our cursors counts rows beside its position.
+            if not cursor.offset:
+                return bool(cursor.reverse), UUID(str(cursor.position))
+        except ValueError:
+            pass
+        raise NotFound(self.invalid_cursor_message)
+
+    def get_next_link(self) -> str | None:
+        """DRF's hook."""
+        return self._link(-1, back=False) if self.has_next else None
+
+    def get_previous_link(self) -> str | None:
+        """DRF's hook."""
+        return self._link(0, back=True) if self.has_previous else None
+
+    def _link(self, row: int, *, back: bool) -> str:
+        # On an empty page one goes on where one is.
+        here = self.cursor.position if self.cursor else None
+        position = str(self.page[row].pk) if self.page else here
+        following = Cursor(offset=0, reverse=back, position=position)  # type: ignore[arg-type]
+        return str(self.encode_cursor(following))
+
+
+def job_set_cursor(each: JobSet) -> str:
+    """The cursor behind a job set in the list of them."""
+    return json.dumps([each.project_id, each.name])
+
+
+def job_set_place(cursor: str | None) -> tuple[int, str]:
+    """The project and the name that a cursor stands for; raises `NotFound`."""
+    if cursor is None:
+        return 0, ""
+    try:
+        project, name = json.loads(cursor)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotFound("the cursor is not one of ours") from error
+    known = type(project) is int and 0 <= project < 2**63 and isinstance(name, str)
+    if not known or not name.isprintable():
+        raise NotFound("the cursor is not one of ours")
+    return project, name

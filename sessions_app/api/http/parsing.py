@@ -1,0 +1,188 @@
+"""Reading a JSON body without trusting it: size, depth, numbers and text are checked first."""
+
+import json
+import math
+import re
+from collections import Counter
+from typing import IO, Any
+
+from django.conf import settings
+from rest_framework.exceptions import APIException
+from rest_framework.parsers import BaseParser
+
+from retry.evidence.termination import clean_text
+from sessions_app.core.errors import InvalidInput
+
+MAX_DEPTH = 64
+DRAIN_BYTES = 16 * 1024 * 1024
+BODY = "body"
+"""The name of the field where the whole body is at fault."""
+
+
+class BodyTooLarge(APIException):
+    """The body passes the limit of this call."""
+
+    status_code = 413
+    default_code = "body_too_large"
+
+
+class RepeatedKeyError(ValueError):
+    """An object has a key twice, of which one value would be lost in silence."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `object_pairs_hook`; raises `RepeatedKeyError`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise RepeatedKeyError(f"the key {repeated[:100]!r} is repeated")
+    return found
+
+
+class StrictJSONParser(BaseParser):
+    """JSON objects only; NUL, lone surrogates, NaN, infinity and deep nesting are refused.
+
+    Raises `BodyTooLarge` and `InvalidInput`, which names the faulty field.
+    """
+
+    media_type = "application/json"
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,  # noqa: ARG002  # DRF's signature
+        parser_context: Any = None,
+    ) -> dict[str, Any]:
+        view = (parser_context or {}).get("view")
+        body = _read(stream, getattr(view, "body_limit", None) or settings.BODY_LIMIT_BYTES)
+        return self.read(body)
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """What the body says, if it may be said."""
+        return parse_object(body)
+
+
+class FactsJSONParser(StrictJSONParser):
+    """For executors: what they observed is free text, and one odd fact must not stop the rest."""
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """What the body says, made fit to be stored."""
+        return parse_facts(body)
+
+
+def _read(stream: IO[bytes], limit: int) -> bytes:
+    body = stream.read(limit + 1)
+    if len(body) <= limit:
+        return body
+    drain(stream, len(body))
+    raise BodyTooLarge(f"the body is over the limit of {limit} bytes")
+
+
+def drain(stream: IO[bytes], taken: int) -> None:
+    """Read on to the end, or up to 16 MiB in all with the bytes that were taken.
+
+    A client that is still sending would see a reset connection in place of the answer.
+    """
+    while taken < DRAIN_BYTES and (more := stream.read(256 * 1024)):
+        taken += len(more)
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`; an empty body is an empty object."""
+    return checked(load_object(body))
+
+
+def checked(value: dict[str, Any]) -> dict[str, Any]:
+    """`value` itself; raises `InvalidInput` naming what no field of any request may hold."""
+    errors: dict[str, list[str]] = {}
+    _inspect(value, "", 0, errors)
+    if errors:
+        raise InvalidInput(errors)
+    return value
+
+
+def parse_facts(body: bytes) -> dict[str, Any]:
+    """As `parse_object`, but what cannot be stored becomes U+FFFD in texts, elsewhere null."""
+    return {clean_text(key): _storable(item, 1) for key, item in load_object(body).items()}
+
+
+def _storable(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict | list) and depth > MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {clean_text(key): _storable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_storable(item, depth + 1) for item in value]
+    return value
+
+
+def load_object(body: bytes, **options: Any) -> dict[str, Any]:
+    """The JSON object in `body`, not looked at yet; `options` are those of `json.loads`."""
+    if not body.strip():
+        return {}
+    try:
+        value = json.loads(body, **options)
+    except RecursionError:
+        raise InvalidInput({_deep_field(body): [_TOO_DEEP]}) from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InvalidInput({BODY: [f"is not valid JSON: {error}"]}) from None
+    if not isinstance(value, dict):
+        raise InvalidInput({BODY: ["must be a JSON object"]})
+    return value
+
+
+_TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
+
+
+def _inspect(value: Any, path: str, depth: int, errors: dict[str, list[str]]) -> None:
+    """Collect what no field of any request may hold."""
+    if depth > MAX_DEPTH:
+        errors[_FIELD.sub("", path) or BODY] = [_TOO_DEEP]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            name = f"{path}.{_printable(key)}" if path else _printable(key)
+            if _bad_text(key):
+                errors[name] = ["the name holds a NUL or a lone surrogate"]
+            _inspect(item, name, depth + 1, errors)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _inspect(item, f"{path}[{position}]", depth + 1, errors)
+    elif isinstance(value, str) and _bad_text(value):
+        errors[path] = ["holds a NUL or a lone surrogate, which cannot be stored"]
+    elif isinstance(value, float) and not math.isfinite(value):
+        errors[path] = ["must be a finite number"]
+
+
+_FIELD = re.compile(r"[.\[].*", re.DOTALL)
+_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def _bad_text(text: str) -> bool:
+    return _BAD_TEXT.search(text) is not None
+
+
+def _printable(key: str) -> str:
+    return _BAD_TEXT.sub("\N{REPLACEMENT CHARACTER}", key)[:100]
+
+
+_TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?|[\[\]{}]')
+
+
+def _deep_field(body: bytes) -> str:
+    """The top-level field in which the nesting passes the limit."""
+    depth, field = 0, b""
+    for match in _TOKENS.finditer(body):
+        if match.group(1):
+            if depth == 1 and match.group(2):
+                field = match.group(1).strip(b'"')
+        elif match.group() in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                break
+        else:
+            depth -= 1
+    return field.decode(errors="replace") or BODY

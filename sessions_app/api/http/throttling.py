@@ -1,0 +1,57 @@
+"""Too many calls are a 429: of one token, or from one address without a valid one."""
+
+import zlib
+
+from django.conf import settings
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from sessions_app.api.http.addresses import request_address
+from sessions_app.authorization import Actor
+from sessions_app.models import ApiToken
+from sessions_app.services.access.throttle import call_permit
+
+ADDRESS_GROUPS = 4096
+"""Addresses share a budget by their hash, so that nobody can fill the table with theirs."""
+
+
+class TokenThrottle(BaseThrottle):
+    """For calls with a valid token."""
+
+    _wait = 0.0
+
+    def allow_request(self, request: Request, view: object) -> bool:  # noqa: ARG002  # DRF's
+        """DRF's hook."""
+        token: object = request.auth
+        if isinstance(token, ApiToken):
+            limit = int(settings.REPRISE["token_requests_per_minute"])
+            self._wait = call_permit(token.budget_key, limit)
+        return not self._wait
+
+    def wait(self) -> float:
+        """DRF's hook."""
+        return self._wait
+
+
+class BrowserThrottle(BaseThrottle):
+    """For calls with a browser's session: each person has the budget of a token."""
+
+    _wait = 0.0
+
+    def allow_request(self, request: Request, view: object) -> bool:  # noqa: ARG002  # DRF's
+        """DRF's hook."""
+        actor: object = request.user
+        if request.auth is None and isinstance(actor, Actor) and actor.user is not None:
+            limit = int(settings.REPRISE["token_requests_per_minute"])
+            self._wait = call_permit(-1 - ADDRESS_GROUPS - actor.user.pk, limit)
+        return not self._wait
+
+    def wait(self) -> float:
+        """DRF's hook."""
+        return self._wait
+
+
+def refusal_wait(request: Request) -> float:
+    """Seconds that whoever was just refused has to wait for the next refusal; usually 0."""
+    group = zlib.crc32(request_address(request).encode()) % ADDRESS_GROUPS
+    return call_permit(-1 - group, int(settings.REPRISE["anonymous_requests_per_minute"]))

@@ -1,0 +1,110 @@
+"""The base of every REST view: which action of the authorization table each method is."""
+
+from typing import Any, ClassVar
+
+from django.http import Http404
+from pydantic import BaseModel, ConfigDict
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    NotAuthenticated,
+    UnsupportedMediaType,
+)
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from sessions_app.api.http.throttling import refusal_wait
+from sessions_app.api.requests.idempotency import refuse_key
+from sessions_app.api.requests.queries import query_of
+from sessions_app.audit.context import identify
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import InvalidInput
+
+UNKEPT = {"Cache-Control": "no-store"}
+"""Of answers that hold a secret which is told once."""
+
+
+class LengthRequired(APIException):
+    """The body came in chunks, to a server that does not put them together."""
+
+    status_code = 411
+    default_detail = "send the body with its Content-Length, not in chunks"
+    default_code = "length_required"
+
+
+class _NoQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RestView(APIView):
+    """A view that declares its actions; a method without one is a 405.
+
+    `actions` maps an HTTP method to the action that it asks for; the view's code passes it to
+    `authorize` with the thing in question. `body_limit` overrides the usual limit in bytes.
+    `asks_when_writing` says that its writes have query parameters, too, and `takes_key` that its
+    `POST` takes an `Idempotency-Key`.
+    """
+
+    actions: ClassVar[dict[str, Action]] = {}
+    body_limit: ClassVar[int | None] = None
+    asks_when_writing: ClassVar[bool] = False
+    takes_key: ClassVar[bool] = False
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """DRF's hook before the method.
+
+        No name holds a NUL, and the database would choke on it. A body of unknown length would be
+        taken for an empty one. A `?dry_run=true` that belongs into the body is not passed over.
+        """
+        try:
+            super().initial(request, *args, **kwargs)
+        except (AuthenticationFailed, NotAuthenticated):
+            if self.throttle_classes and (wait := refusal_wait(request)):
+                self.throttled(request, wait)
+            raise
+        user: object = request.user
+        if isinstance(user, Actor):
+            identify(token=user.token_prefix)
+        if any("\x00" in str(part) for part in kwargs.values()):
+            raise Http404
+        if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):
+            raise LengthRequired
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("", "send the body as it is, without a Content-Encoding")
+        if request.method not in SAFE_METHODS and not self.takes_key:
+            refuse_key(request)
+        if request.method in self.actions.keys() - {"GET"} and not self.asks_when_writing:
+            query_of(_NoQuery, request.query_params)
+
+    @property
+    def required_action(self) -> Action:
+        """The action that the present request asks for."""
+        method = str(self.request.method)
+        return self.actions["GET" if method == "HEAD" else method]
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks."""
+        actor: Any = self.request.user
+        assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
+        return actor
+
+    def created(self, told: Any, path: str) -> Response:
+        """The answer to a POST that has made something, which is at `path` below this address."""
+        headers = {"Location": self.request.build_absolute_uri(path), **UNKEPT}
+        return Response(told, status=201, headers=headers)
+
+
+def require_no_body(request: Request) -> None:
+    """Raise `InvalidInput` if something was sent to a call that takes nothing."""
+    if sent := body_of(request):
+        raise InvalidInput({name: ["is not a known field"] for name in sent})
+
+
+def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent; an empty one for an empty body."""
+    data: Any = request.data
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,123 @@
+"""The OpenAPI document: pydantic models as schemas, and problem details for every operation."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+from pydantic import BaseModel
+
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "errors"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+}
+_EVERYWHERE = {"400", "401", "403", "404", "406", "413", "415", "429", "503"}
+_OF_WRITES = {"409"}
+_METHODS = {"get", "put", "patch", "post", "delete"}
+
+
+class RepriseSchema(AutoSchema):
+    """drf-spectacular's schema, with the tag taken from the first part of the path."""
+
+    def get_summary(self) -> str:
+        """The first sentence of the description, which lists of operations show."""
+        sentence, _, _ = " ".join(self.get_description().split()).partition(". ")
+        return sentence.rstrip(".")
+
+    def get_tags(self) -> list[str]:
+        parts = [part for part in self.path.split("/") if part and "{" not in part]
+        return [parts[2] if len(parts) > 2 else "reprise"]
+
+
+class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The one way to authenticate."""
+
+    target_class = "sessions_app.api.http.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:  # noqa: ARG002
+        return {"type": "http", "scheme": "bearer"}
+
+
+def query_parameters(model: type[BaseModel]) -> list[OpenApiParameter]:
+    """The fields of a pydantic model as query parameters."""
+    document = model.model_json_schema()
+    definitions = document.get("$defs", {})
+    return [
+        OpenApiParameter(name, _inlined(schema, definitions), OpenApiParameter.QUERY)
+        for name, schema in document["properties"].items()
+    ]
+
+
+_KEPT = {
+    *("type", "format", "enum", "pattern", "minLength", "maxLength"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+}
+
+
+def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    chosen = options[0]
+    if "$ref" in chosen:
+        chosen = definitions[chosen["$ref"].rsplit("/", 1)[1]]
+    kept = {key: value for key, value in chosen.items() if key in _KEPT}
+    return {**kept, "enum": [chosen["const"]]} if "const" in chosen else kept
+
+
+def _for_generators(schema: Any) -> None:
+    """Take away what generators of clients trip over, and what says nothing.
+
+    They name classes by titles, which pydantic makes of names, and leave out those whose name is
+    taken; they leave out what has an object for its default.
+    """
+    if isinstance(schema, list):
+        for part in schema:
+            _for_generators(part)
+    if not isinstance(schema, dict):
+        return
+    schema.pop("title", None)
+    if isinstance(schema.get("default"), dict):
+        del schema["default"]
+    for key, part in schema.items():
+        _for_generators(list(part.values()) if key == "properties" else part)
+
+
+_YAML = "application/yaml"
+
+
+def _leave_out_yaml(operation: dict[str, Any]) -> None:
+    """Tell of bodies as YAML in words: generators of clients leave out operations that have them.
+
+    What they would send is the same document, and as JSON it is YAML, too.
+    """
+    content = operation.get("requestBody", {}).get("content", {})
+    if content.pop(_YAML, None) is not None:
+        told = "The body may also be YAML, with the `Content-Type` `application/yaml`."
+        operation["description"] = f"{operation.get('description', '')}\n\n{told}".strip()
+
+
+def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
+    """Say for every operation that its errors are problem details."""
+    schemas = result["components"].setdefault("schemas", {})
+    _for_generators(list(schemas.values()))
+    schemas["Problem"] = PROBLEM
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path in result["paths"].values():
+        for method in _METHODS & path.keys():
+            _leave_out_yaml(path[method])
+            wanted = _EVERYWHERE | (_OF_WRITES if method != "get" else set())
+            if any(each["name"] == "If-Match" for each in path[method].get("parameters", ())):
+                wanted |= {"412"}
+            for status in sorted(wanted - path[method]["responses"].keys()):
+                path[method]["responses"][status] = {"description": "Problem", "content": content}
+    return result

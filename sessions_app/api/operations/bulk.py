@@ -1,0 +1,159 @@
+"""Many sessions in one call: made, and cancelled or retried by filter; an outcome for each."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+
+from sessions_app.api.requests.bodies import SessionCreate, SessionRetry
+from sessions_app.api.requests.queries import SessionConditions
+from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.authorization import Action, Actor, require_user
+from sessions_app.core.errors import DomainError
+from sessions_app.models import Queue
+from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_project, tips_page
+from sessions_app.services.chains.dispatch import BATCH
+from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
+from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.sessions.submit import Placed, Submitted, sessions_submit
+
+MAX_SESSIONS = 1000
+Done = TypeVar("Done")
+Refusal = DomainError | ValidationError
+
+
+class _Items(BaseModel):
+    """As `SessionsBulkCreate` describes it; its items are read one by one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sessions: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_SESSIONS)
+
+
+class SessionsBulkCreate(_Items):
+    """The body of `POST /sessions/bulk/`: bodies of `POST /sessions/`."""
+
+    sessions: list[SessionCreate] = Field(min_length=1, max_length=MAX_SESSIONS)  # type: ignore[assignment]
+
+
+def sessions_create(actor: Actor, body: Mapping[str, Any]) -> list[Submitted | Refusal]:
+    """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+    placer = _Placer(actor)
+    asked = _Items.model_validate(body)
+    placed = [placer.place(item) for item in asked.sessions]
+    made = iter(sessions_submit([each for each in placed if isinstance(each, Placed)]))
+    return [next(made) if isinstance(each, Placed) else each for each in placed]
+
+
+class _Placer:
+    """Reads items and finds where they go; each queue is looked up once."""
+
+    def __init__(self, actor: Actor):
+        self._actor = actor
+        self._owner = require_user(actor)
+        self._queues: dict[tuple[str | None, str | None], Queue | DomainError] = {}
+
+    def place(self, item: Mapping[str, Any]) -> Placed | Refusal:
+        """The item as the service takes it, or why it cannot be."""
+        try:
+            asked = SessionCreate.model_validate(item)
+            queue = self._queue(asked.project, asked.queue)
+            return Placed(queue, self._owner.pk, asked.submission())
+        except (DomainError, ValidationError) as error:
+            return error
+
+    def _queue(self, project: str | None, name: str | None) -> Queue:
+        key = project, name
+        if key not in self._queues:
+            try:
+                self._queues[key] = queue_resolve(self._actor, project, name, Action.SESSION_CREATE)
+            except DomainError as error:
+                self._queues[key] = error
+        found = self._queues[key]
+        if isinstance(found, DomainError):
+            raise found
+        return found
+
+
+class BulkFilter(SessionConditions):
+    """Conditions as JSON says them; in a query all of them are text."""
+
+    exit_code: Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE] | None = None
+    tip: StrictBool | None = None
+
+
+class BulkAction(BaseModel):
+    """Which sessions are meant, of a filter the newest attempts, and whether it is only a try."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    filter: BulkFilter
+    dry_run: StrictBool = False
+    """Say what would happen, and change nothing."""
+    limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS), WHOLE] = MAX_SESSIONS
+    """So many sessions in this call; `next` and `remaining` tell of the others."""
+    after: UUID | None = None
+    """`next` of the call before."""
+
+
+class BulkCancel(BulkAction):
+    """The body of `POST /sessions/bulk-cancel/`."""
+
+
+class BulkRetry(BulkAction, SessionRetry):
+    """The body of `POST /sessions/bulk-retry/`."""
+
+
+class Outcomes(NamedTuple, Generic[Done]):
+    """What came of a call by filter."""
+
+    dry_run: bool
+    page: TipsPage
+    each: dict[UUID, Done | DomainError]
+    """By session, in no order; that of the page counts."""
+
+
+def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
+    """Cancel the chains whose newest attempts a filter means."""
+    asked = BulkCancel.model_validate(body)
+
+    def cancel(roots: Mapping[UUID, UUID]) -> Mapping[UUID, DomainError | None]:
+        refusals = chains_cancel(list(roots.values()), by=actor.name, dry_run=asked.dry_run)
+        return {session_id: refusals[root_id] for session_id, root_id in roots.items()}
+
+    return _each(actor, Action.SESSION_CANCEL, asked, cancel)
+
+
+def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:
+    """Retry by hand the newest attempts that a filter means, within the storm limits."""
+    asked = BulkRetry.model_validate(body)
+
+    def retry(roots: Mapping[UUID, UUID]) -> Mapping[UUID, Granted | DomainError]:
+        return sessions_retry_paced(
+            roots, by=actor.name, resources=asked.changes(), dry_run=asked.dry_run
+        )
+
+    return _each(actor, Action.SESSION_RETRY, asked, retry)
+
+
+def _each(
+    actor: Actor,
+    action: Action,
+    asked: BulkAction,
+    act: Callable[[Mapping[UUID, UUID]], Mapping[UUID, Done | DomainError]],
+) -> Outcomes[Done]:
+    page = tips_page(actor, action, asked.filter.wanted(), after=asked.after, limit=asked.limit)
+    if not page.order:
+        require_project(actor, asked.filter.project, field="filter.project")
+    outcomes: dict[UUID, Done | DomainError] = dict(page.refusals)
+    for part in _parts(page, whole=asked.dry_run):
+        outcomes.update(act(part))
+    return Outcomes(asked.dry_run, page, outcomes)
+
+
+def _parts(page: TipsPage, *, whole: bool) -> Iterable[dict[UUID, UUID]]:
+    """In transactions that are short; a dry run has to see all of them at once."""
+    pairs = list(page.roots.items())
+    size = len(pairs) if whole else BATCH
+    return [dict(pairs[start : start + size]) for start in range(0, len(pairs), size or 1)]

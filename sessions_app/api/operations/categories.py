@@ -1,0 +1,97 @@
+"""Failure categories: made, replaced, changed and deleted."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from retry.policies.categories import CategoryMatchers
+from retry.policies.categories import FailureCategory as CategoryDocument
+from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.versions import Expected
+from sessions_app.models import FailureCategory
+from sessions_app.services.resources.categories import (
+    category_change,
+    category_create,
+    category_delete,
+)
+
+Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE]
+
+
+class CategoryBody(CategoryDocument):
+    """A category; without a position a new one comes last, and an old one stays where it is."""
+
+    position: Position | None = None
+
+    @property
+    def category(self) -> CategoryDocument:
+        """Without the position."""
+        return CategoryDocument(name=self.name, matchers=self.matchers)
+
+
+class CategoryChanges(BaseModel):
+    """What `PATCH` may change; rules ask for the name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    position: Position | None = None
+    matchers: CategoryMatchers | None = None
+
+
+def category_found(name: str) -> FailureCategory:
+    """The category; raises `NotFound`."""
+    found = FailureCategory.objects.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"no failure category {name}")
+    return found
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
+    """Make a failure category."""
+    authorize(actor, Action.CATEGORY_WRITE)
+    asked = CategoryBody.model_validate(body)
+    return category_create(asked.category, position=asked.position, by=actor.name)
+
+
+def put(
+    actor: Actor, name: str, body: Mapping[str, Any], expected: Expected | None
+) -> tuple[FailureCategory, bool]:
+    """Make a category, or replace it; whether it was made."""
+    authorize(actor, Action.CATEGORY_WRITE)
+    asked = CategoryBody.model_validate({"name": name, **body})
+    if asked.name != name:
+        raise InvalidInput({"name": [f"must be {name!r}, as in the address"]})
+    if expected is None:
+        try:
+            return category_create(asked.category, position=asked.position, by=actor.name), True
+        except Conflict:
+            pass  # it is there, and is replaced
+    changed = category_change(
+        name, document=asked.category, position=asked.position, by=actor.name, expected=expected
+    )
+    return changed, False
+
+
+def change(
+    actor: Actor, name: str, body: Mapping[str, Any], expected: Expected | None
+) -> FailureCategory:
+    """Change the position, the matchers or both."""
+    authorize(actor, Action.CATEGORY_WRITE)
+    asked = CategoryChanges.model_validate(body)
+    document = (
+        None
+        if asked.matchers is None
+        else CategoryDocument(name=category_found(name).name, matchers=asked.matchers)
+    )
+    return category_change(
+        name, document=document, position=asked.position, by=actor.name, expected=expected
+    )
+
+
+def delete(actor: Actor, name: str, expected: Expected | None) -> None:
+    """Delete a category; rules that ask for it do not match any more."""
+    authorize(actor, Action.CATEGORY_WRITE)
+    category_delete(name, by=actor.name, expected=expected)

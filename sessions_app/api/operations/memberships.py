@@ -1,0 +1,79 @@
+"""Who works where, and as what: given, changed and taken away."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from django.contrib.auth.models import User
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+
+from sessions_app.api.requests.bodies import ProjectAddress
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import InvalidInput
+from sessions_app.models import Membership
+from sessions_app.models.tenants import Role
+from sessions_app.selectors.sessions import project_resolve
+from sessions_app.selectors.tenants import domain_named, membership_get
+from sessions_app.services.resources.tenants import membership_delete, membership_save
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+AnyCaseRole = Annotated[Role, BeforeValidator(_lower)]
+
+
+class MembershipChange(BaseModel):
+    """What `PATCH` may change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: AnyCaseRole
+
+
+class MembershipCreate(MembershipChange):
+    """The body of `POST /memberships/`: a project or a domain, and not both."""
+
+    user: Annotated[StrictStr, Field(min_length=1, max_length=150)]
+    """The user's name."""
+    domain: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
+    project: ProjectAddress | None = None
+    """`domain/name`."""
+
+    def place(self, actor: Actor, action: Action) -> dict[str, Any]:
+        """Where the role is for, if the actor may give roles there."""
+        if (self.domain is None) == (self.project is None):
+            raise InvalidInput({"project": ["give a domain or a project, and not both"]})
+        if self.domain is not None:
+            return {"domain": domain_named(actor, self.domain, action)}
+        return {"project": project_resolve(actor, self.project, action)}
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> Membership:
+    """Give somebody a role."""
+    asked = MembershipCreate.model_validate(body)
+    place = asked.place(actor, Action.MEMBERSHIP_WRITE)
+    made = Membership(user=_user(asked.user), role=asked.role.value, **place)
+    membership_save(made, by=actor.name)
+    return made
+
+
+def change(actor: Actor, key: int, body: Mapping[str, Any]) -> Membership:
+    """Give another role in the same place."""
+    found = membership_get(actor, key, Action.MEMBERSHIP_WRITE)
+    found.role = MembershipChange.model_validate(body).role.value
+    membership_save(found, by=actor.name)
+    return found
+
+
+def delete(actor: Actor, key: int) -> None:
+    """Take the role away, effective with the next request."""
+    membership_delete(membership_get(actor, key, Action.MEMBERSHIP_WRITE), by=actor.name)
+
+
+def _user(name: str) -> User:
+    """Somebody who can sign in; raises `InvalidInput`."""
+    found = User.objects.filter(username=name, is_active=True).first()
+    if found is None:
+        raise InvalidInput({"user": [f"no active user {name}"]})
+    return found

@@ -1,0 +1,99 @@
+"""Named policies: applied and deleted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from retry.policies.documents import PolicyDocument
+from sessions_app.api.requests.queries import Text
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.core.errors import InvalidInput, NotFound
+from sessions_app.core.versions import Expected
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.services.resources.policies import Applied, policy_apply, policy_delete
+
+
+class ScopeQuery(BaseModel):
+    """Which scope is meant: a project (`domain/name`), a domain, or else the cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    domain: Text | None = None
+    project: Text | None = None
+
+    @field_validator("project")
+    @classmethod
+    def _in_a_domain(cls, value: str | None, info: ValidationInfo) -> str | None:
+        domain, slash, _ = (value or "").partition("/")
+        given = info.data.get("domain")
+        if value is not None and not slash and given is None:
+            raise ValueError("must be written 'domain/name', or given with its domain")
+        if slash and given not in {None, domain}:
+            raise ValueError(f"is in domain {domain}, not in the one that is given")
+        return value
+
+    @property
+    def names(self) -> tuple[str | None, str | None]:
+        """The domain and the project."""
+        if self.project is None:
+            return self.domain, None
+        domain, slash, name = self.project.partition("/")
+        return (domain, name) if slash else (self.domain, self.project)
+
+
+def create(actor: Actor, asked: ScopeQuery, body: Mapping[str, Any]) -> Applied:
+    """Make a policy. Its scope is asked for, in the document, or both."""
+    document = _document(body)
+    scope = _scope_meant(actor, asked, document)
+    return policy_apply(document, scope, by=actor.name, create=True)
+
+
+def apply(
+    actor: Actor,
+    name: str | None,
+    asked: ScopeQuery,
+    body: Mapping[str, Any],
+    expected: Expected | None,
+) -> Applied:
+    """Make a policy, or a new revision of it; the same again changes nothing."""
+    document = _document(body)
+    if name not in {None, document.metadata.name}:
+        raise InvalidInput({"metadata.name": [f"must be {name!r}, as in the address"]})
+    scope = _scope_meant(actor, asked, document)
+    return policy_apply(document, scope, by=actor.name, expected=expected)
+
+
+def delete(actor: Actor, name: str, asked: ScopeQuery, expected: Expected | None) -> str:
+    """Delete a policy that nothing names, or archive it; which of both."""
+    scope = _scope(actor, *asked.names)
+    return policy_delete(name, scope, by=actor.name, expected=expected)
+
+
+def _document(body: Mapping[str, Any]) -> PolicyDocument:
+    # What is told of a policy may be sent back: its status says nothing about what is wanted.
+    sent = {key: value for key, value in body.items() if key != "status"}
+    return PolicyDocument.model_validate(sent)
+
+
+def _scope_meant(actor: Actor, asked: ScopeQuery, document: PolicyDocument) -> ConfigScope:
+    if asked.names != (None, None):
+        return _scope(actor, *asked.names)
+    told = document.metadata
+    try:
+        return _scope(actor, told.domain, told.project)
+    except NotFound as error:
+        # The names in a document are fields, and not what is looked for.
+        field = "metadata.domain" if told.project is None else "metadata.project"
+        raise InvalidInput({field: [error.detail]}) from None
+
+
+def _scope(actor: Actor, domain: str | None, project: str | None) -> ConfigScope:
+    action = Action.POLICY_WRITE
+    if project is not None:
+        return ConfigScope(project=project_get(actor, domain or "", project, action))
+    if domain is not None:
+        return ConfigScope(domain=domain_get(actor, domain, action))
+    authorize(actor, action)
+    return ConfigScope()

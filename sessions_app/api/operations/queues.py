@@ -1,0 +1,161 @@
+"""Queues: made, replaced, changed, closed, opened and deleted."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictStr,
+)
+
+from retry.policies.documents import MAX_POLICIES
+from retry.policies.fields import Label
+from sessions_app.api.requests.bodies import Amounts, CordonBody, ProjectAddress
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.versions import Expected
+from sessions_app.models import Project, Queue
+from sessions_app.selectors.policies import queue_get
+from sessions_app.selectors.sessions import project_get, project_resolve
+from sessions_app.services.resources.queues import queue_delete, queue_save
+
+MAX_LIMITS = 32
+
+
+class QueueFields(BaseModel):
+    """What can be changed of a queue."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    priority_factor: Annotated[StrictFloat, Field(gt=0, le=1e9)] = 1.0
+    """Lower is more important."""
+    is_default: StrictBool | None = None
+    """True makes it the project's default queue in place of the present one."""
+    resource_limits: Annotated[Amounts, Field(max_length=MAX_LIMITS)] = {}
+    """What its running sessions may hold together, by resource; `sessions` is how many."""
+    retry_policies: Annotated[
+        list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
+        Field(max_length=MAX_POLICIES),
+    ] = []
+    """In order; each within reach of the project."""
+
+    def give(self, queue: Queue, *, only: bool = False) -> set[str]:
+        """Write the fields into a queue, with `only` those that were sent; their names."""
+        fields = {name for name in QueueFields.model_fields if name in self.model_fields_set}
+        if not only:
+            fields |= {"priority_factor", "resource_limits", "retry_policies"}
+        if self.is_default is None:
+            fields.discard("is_default")
+        elif queue.is_default and not self.is_default:
+            raise InvalidInput({"is_default": ["make another queue the default instead"]})
+        for name in fields:
+            setattr(queue, name, getattr(self, name))
+        return fields
+
+
+class QueueCreate(QueueFields):
+    """The body of `POST /queues/`."""
+
+    project: ProjectAddress | None = None
+    """`domain/name`."""
+    name: Label
+
+
+class QueuePut(QueueFields):
+    """The body of `PUT`; project and name, if sent, as in the address."""
+
+    project: StrictStr | None = None
+    name: StrictStr | None = None
+
+    def placed(self, domain: str, project: str, queue: str) -> Self:
+        """Itself, if it speaks of this queue."""
+        for field, given, meant in (
+            ("project", self.project, f"{domain}/{project}"),
+            ("name", self.name, queue),
+        ):
+            if given not in {None, meant}:
+                raise InvalidInput({field: [f"must be {meant!r}, as in the address"]})
+        return self
+
+
+class QueueName(NamedTuple):
+    """Where a queue is."""
+
+    domain: str
+    project: str
+    queue: str
+
+
+def queue_found(actor: Actor, name: QueueName, action: Action) -> Queue:
+    """The queue, with its project, if the actor may do `action`; raises `NotFound`."""
+    project = project_get(actor, name.domain, name.project, action)
+    return queue_get(project, name.queue)
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> Queue:
+    """Make a queue."""
+    asked = QueueCreate.model_validate(body)
+    project = project_resolve(actor, asked.project, Action.QUEUE_WRITE)
+    return _create(asked, project, asked.name, actor.name)
+
+
+def _create(asked: QueueFields, project: Project, name: str, by: str) -> Queue:
+    queue = Queue(project=project, name=name)
+    asked.give(queue)
+    queue_save(queue, by=by)
+    return queue
+
+
+def put(
+    actor: Actor, name: QueueName, body: Mapping[str, Any], expected: Expected | None
+) -> tuple[Queue, bool]:
+    """Make a queue, or replace what can be changed of it; whether it was made."""
+    project = project_get(actor, name.domain, name.project, Action.QUEUE_WRITE)
+    asked = QueuePut.model_validate(body).placed(*name)
+    queue = Queue.objects.filter(project=project, name=name.queue).first()
+    if queue is None:
+        if expected is not None:
+            expected.check(None)
+        label = QueueCreate.model_validate({"name": name.queue}).name
+        return _create(asked, project, label, actor.name), True
+    queue.project = project
+    queue_save(queue, by=actor.name, fields=asked.give(queue), expected=expected)
+    return queue_found(actor, name, Action.QUEUE_READ), False
+
+
+def change(
+    actor: Actor, name: QueueName, body: Mapping[str, Any], expected: Expected | None
+) -> Queue:
+    """Change what is named."""
+    queue = queue_found(actor, name, Action.QUEUE_WRITE)
+    fields = QueueFields.model_validate(body).give(queue, only=True)
+    queue_save(queue, by=actor.name, fields=fields, expected=expected)
+    return queue_found(actor, name, Action.QUEUE_READ)
+
+
+def delete(actor: Actor, name: QueueName, expected: Expected | None) -> None:
+    """Delete a queue in which no session is recorded any more."""
+    queue_delete(queue_found(actor, name, Action.QUEUE_WRITE), by=actor.name, expected=expected)
+
+
+def cordon(actor: Actor, name: QueueName, body: Mapping[str, Any]) -> Queue:
+    """Close the queue."""
+    queue = queue_found(actor, name, Action.QUEUE_WRITE)
+    reason = CordonBody.model_validate(body).reason
+    return _set_cordon(actor, queue, cordoned=True, reason=reason)
+
+
+def uncordon(actor: Actor, name: QueueName) -> Queue:
+    """Open the queue again."""
+    queue = queue_found(actor, name, Action.QUEUE_WRITE)
+    return _set_cordon(actor, queue, cordoned=False, reason="")
+
+
+def _set_cordon(actor: Actor, queue: Queue, *, cordoned: bool, reason: str) -> Queue:
+    queue.cordoned, queue.cordon_reason = cordoned, reason
+    queue_save(queue, by=actor.name, fields=("cordoned", "cordon_reason"))
+    return queue

@@ -1,0 +1,74 @@
+"""Quotas of projects and domains: replaced, changed and taken away."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from podspec.quantity import parse_resource
+from sessions_app.api.requests.bodies import Quantity
+from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.services.resources.quotas import quotas_put
+
+READ = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
+WRITE = {"domain": Action.DOMAIN_QUOTA_WRITE, "project": Action.PROJECT_QUOTA_WRITE}
+_Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), WHOLE]
+_Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
+
+
+class QuotasBody(BaseModel):
+    """Limits; null and absent are none. `PATCH` leaves as they are those that are absent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sessions: _Count | None = None
+    """On executors at once."""
+    pending_sessions: _Count | None = None
+    """Waiting at once."""
+    resources: Annotated[dict[_Name, Quantity | None], Field(max_length=64)] = {}
+    """What those on executors ask for together."""
+
+    def limits(self) -> dict[str, Decimal | None]:
+        """What was sent, by the names of the quotas."""
+        counts = {SESSIONS: self.sessions, PENDING: self.pending_sessions}
+        found = {
+            name: None if count is None else Decimal(count)
+            for name, count in counts.items()
+            if name in self.model_fields_set
+        }
+        for name, amount in self.resources.items():
+            found[f"{RESOURCES}{name}"] = None if amount is None else parse_resource(amount)
+        return found
+
+
+def quota_scope(actor: Actor, names: Mapping[str, str], action: Action) -> ConfigScope:
+    """The scope of the names (`domain` and perhaps `project`), if the actor may do `action`."""
+    if "project" in names:
+        return ConfigScope(project=project_get(actor, names["domain"], names["project"], action))
+    # Only the cluster's admins may write, but nobody is told of a domain they cannot see.
+    domain = domain_get(actor, names["domain"], Action.DOMAIN_QUOTA_READ)
+    authorize(actor, action, domain=domain)
+    return ConfigScope(domain=domain)
+
+
+def put(
+    actor: Actor, names: Mapping[str, str], body: Mapping[str, Any], *, keep: bool
+) -> ConfigScope:
+    """Replace the limits of one scope, or with `keep` change those that are named."""
+    scope = _written(actor, names)
+    quotas_put(scope, QuotasBody.model_validate(body).limits(), by=actor.name, keep=keep)
+    return scope
+
+
+def delete(actor: Actor, names: Mapping[str, str]) -> None:
+    """Take all limits of one scope away."""
+    quotas_put(_written(actor, names), {}, by=actor.name)
+
+
+def _written(actor: Actor, names: Mapping[str, str]) -> ConfigScope:
+    return quota_scope(actor, names, WRITE["project" if "project" in names else "domain"])

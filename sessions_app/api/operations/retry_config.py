@@ -1,0 +1,187 @@
+"""Retry defaults and retry settings of the cluster, of domains and of projects, written."""
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+)
+
+from retry.engine.decide import Mode
+from retry.policies.inline import Bounds, InlinePolicy
+from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.versions import Expected
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.models import RetryDefaults, RetrySettings
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.services.resources.retry_config import (
+    SETTINGS,
+    retry_defaults_delete,
+    retry_defaults_put,
+    retry_settings_put,
+)
+
+
+class DefaultsBody(BaseModel):
+    """Replaces both parts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    policy: InlinePolicy = InlinePolicy()
+    bounds: Bounds = Bounds()
+
+
+def _policy_field(value: str) -> str:
+    if value not in InlinePolicy.model_fields:
+        raise ValueError(f"must be one of: {', '.join(InlinePolicy.model_fields)}")
+    return value
+
+
+PolicyField = Annotated[
+    StrictStr,
+    AfterValidator(_policy_field),
+    Field(json_schema_extra={"enum": list(InlinePolicy.model_fields)}),
+]
+
+
+class DefaultsPatch(DefaultsBody):
+    """Changes the named fields of the parts that are sent. `unset` names those of the policy that
+    are inherited again; a bound that is null is none."""
+
+    unset: list[PolicyField] = Field(default=[], max_length=len(InlinePolicy.model_fields))
+
+    @field_validator("unset")
+    @classmethod
+    def _not_set_as_well(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        policy = info.data.get("policy")
+        if policy and (both := policy.model_fields_set & set(value)):
+            raise ValueError(f"{' and '.join(sorted(both))} cannot be set and unset at once")
+        return value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+_PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
+
+
+class SettingsBody(BaseModel):
+    """The switch; all else is the cluster's only. A limit that is null is the shipped one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
+    global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
+    default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
+    """Of chains whose queue and session name none."""
+    retries_per_minute: _PerMinute | None = None
+    """What is over it is postponed; null: no limit."""
+    queue_retries_per_minute: _PerMinute | None = None
+    """The same in each queue."""
+
+
+READ = {
+    "cluster": Action.CLUSTER_DEFAULTS_READ,
+    "domain": Action.DOMAIN_DEFAULTS_READ,
+    "project": Action.PROJECT_DEFAULTS_READ,
+}
+WRITE = {
+    "cluster": Action.CLUSTER_DEFAULTS_WRITE,
+    "domain": Action.DOMAIN_DEFAULTS_WRITE,
+    "project": Action.PROJECT_DEFAULTS_WRITE,
+}
+
+
+def level_of(names: Mapping[str, str]) -> str:
+    """Which kind of scope has these names: none, `domain`, or `domain` and `project`."""
+    return "project" if "project" in names else "domain" if names else "cluster"
+
+
+def config_scope(actor: Actor, names: Mapping[str, str], action: Action) -> ConfigScope:
+    """The scope of the names, if the actor may do `action`."""
+    level = level_of(names)
+    if level == "project":
+        return ConfigScope(project=project_get(actor, names["domain"], names["project"], action))
+    if level == "domain":
+        return ConfigScope(domain=domain_get(actor, names["domain"], action))
+    authorize(actor, action)
+    return ConfigScope()
+
+
+def _written(actor: Actor, names: Mapping[str, str]) -> ConfigScope:
+    return config_scope(actor, names, WRITE[level_of(names)])
+
+
+def defaults_store(
+    actor: Actor,
+    names: Mapping[str, str],
+    body: Mapping[str, Any],
+    expected: Expected | None,
+    *,
+    keep: bool,
+) -> tuple[ConfigScope, RetryDefaults]:
+    """Replace the defaults and bounds of one scope; with `keep` only the fields that are named."""
+    scope = _written(actor, names)
+    asked = (DefaultsPatch if keep else DefaultsBody).model_validate(body)
+    row = retry_defaults_put(
+        scope,
+        policy=asked.policy,
+        bounds=asked.bounds,
+        by=actor.name,
+        keep=keep,
+        unset=asked.unset if isinstance(asked, DefaultsPatch) else (),
+        expected=expected,
+    )
+    return scope, row
+
+
+def defaults_delete(actor: Actor, names: Mapping[str, str], expected: Expected | None) -> None:
+    """Inherit everything again."""
+    retry_defaults_delete(_written(actor, names), by=actor.name, expected=expected)
+
+
+def settings_store(
+    actor: Actor,
+    names: Mapping[str, str],
+    body: Mapping[str, Any],
+    expected: Expected | None,
+    *,
+    keep: bool,
+) -> tuple[ConfigScope, RetrySettings]:
+    """Set the switch and limits of one scope; with `keep` only what is named."""
+    scope = _written(actor, names)
+    asked = SettingsBody.model_validate(body)
+    sent = _settings(scope, asked, asked.model_fields_set if keep else SETTINGS)
+    return scope, retry_settings_put(scope, by=actor.name, expected=expected, **sent)
+
+
+def settings_delete(actor: Actor, names: Mapping[str, str], expected: Expected | None) -> None:
+    """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+    settings_store(actor, names, {}, expected, keep=False)
+
+
+def _settings(scope: ConfigScope, asked: SettingsBody, only: Collection[str]) -> dict[str, Any]:
+    sent: dict[str, Any] = {name: getattr(asked, name) for name in only}
+    if scope.name == "cluster":
+        if "default_policy" in sent:
+            sent["default_policy"] = sent["default_policy"] or ""
+        return sent
+    errors = {
+        name: ["can only be set for the cluster"]
+        for name, value in sent.items()
+        if name != "mode" and value is not None
+    }
+    if errors:
+        raise InvalidInput(errors)
+    return {name: value for name, value in sent.items() if name == "mode"}

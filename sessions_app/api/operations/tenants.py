@@ -1,0 +1,57 @@
+"""Domains and projects: made and deleted. Their names are chosen once."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from retry.policies.fields import Label
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.models import Domain, Project
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.selectors.tenants import domain_named
+from sessions_app.services.resources import tenants
+
+
+class DomainCreate(BaseModel):
+    """The body of `POST /domains/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Label
+
+
+class ProjectCreate(BaseModel):
+    """The body of `POST /projects/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    domain: Annotated[StrictStr, Field(min_length=1, max_length=63)]
+    name: Label
+
+
+def domain_create(actor: Actor, body: Mapping[str, Any]) -> Domain:
+    """Make a domain, without projects."""
+    authorize(actor, Action.DOMAIN_WRITE)
+    return tenants.domain_create(DomainCreate.model_validate(body).name, by=actor.name)
+
+
+def domain_delete(actor: Actor, domain: str) -> None:
+    """Delete a domain that has no projects."""
+    # Only the cluster's admins may, but nobody is told of a domain they cannot see.
+    found = domain_get(actor, domain, Action.DOMAIN_READ)
+    authorize(actor, Action.DOMAIN_WRITE)
+    tenants.domain_delete(found, by=actor.name)
+
+
+def project_create(actor: Actor, body: Mapping[str, Any]) -> Project:
+    """Make a project with its default queue."""
+    asked = ProjectCreate.model_validate(body)
+    domain = domain_named(actor, asked.domain, Action.PROJECT_CREATE)
+    return tenants.project_create(domain, asked.name, by=actor.name)
+
+
+def project_delete(actor: Actor, domain: str, project: str) -> None:
+    """Delete a project in which nothing ever ran, with all that is set for it."""
+    found = project_get(actor, domain, project, Action.PROJECT_DELETE)
+    tenants.project_delete(found, by=actor.name)

@@ -1,0 +1,107 @@
+"""API tokens: made and revoked.
+
+A token gives no more than its bearer has at each call. One that is made with another is narrowed as
+that one is, and ends with it at the latest.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+
+from sessions_app.api.requests.bodies import MAX_SECONDS, OneLine, ProjectAddress
+from sessions_app.api.requests.queries import Time
+from sessions_app.authorization import Action, Actor, authorize, require_user
+from sessions_app.core.errors import InvalidInput, NotPermitted
+from sessions_app.models import ApiToken, Project
+from sessions_app.selectors.sessions import project_resolve
+from sessions_app.selectors.tenants import token_get
+from sessions_app.services.access.tokens import (
+    token_create,
+    token_made,
+    token_revoke,
+    token_revoke_made_with,
+)
+
+
+class TokenCreate(BaseModel):
+    """The body of `POST /tokens/`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[OneLine, Field(min_length=1, max_length=128)]
+    """What it is for."""
+    user: Annotated[StrictStr, Field(min_length=1, max_length=150)] | None = None
+    """Whose; of others only for cluster admins."""
+    project: ProjectAddress | None = None
+    """The only one for which it is good, as `domain/name`; null: that of the token which makes it,
+    else all."""
+    read_only: StrictBool = False
+    expires_at: Time | None = None
+    """Null: when the token ends which makes it, else never."""
+
+
+def create(actor: Actor, present: ApiToken | None, body: Mapping[str, Any]) -> tuple[ApiToken, str]:
+    """Make a token that gives no more than the `present` one; and its secret.
+
+    Who is logged in with a password has no present one.
+    """
+    authorize(actor, Action.TOKEN_CREATE)
+    asked = TokenCreate.model_validate(body)
+    secret = token_create(
+        name=asked.name,
+        user=_bearer(actor, asked.user),
+        project=_project(actor, asked.project),
+        read_only=asked.read_only,
+        expires_at=_end(asked, present.expires_at if present else None),
+        made_with=present,
+        by=actor.name,
+    )
+    return token_made(secret), secret
+
+
+def revoke(actor: Actor, prefix: str, *, made_with: bool) -> list[ApiToken]:
+    """Revoke a token, effective at once; with `made_with` all that were made with it, too."""
+    token = token_get(actor, prefix, Action.TOKEN_REVOKE)
+    if made_with:
+        return token_revoke_made_with(prefix=token.prefix, by=actor.name)
+    return [token_revoke(prefix=token.prefix, by=actor.name)]
+
+
+def _bearer(actor: Actor, name: str | None) -> User:
+    """Whose token it becomes; raises `NotPermitted`, `InvalidInput`."""
+    own = require_user(actor)
+    if name in {None, own.username}:
+        return own
+    if not actor.is_cluster_admin:
+        raise NotPermitted("only a cluster admin may make tokens of others")
+    found = User.objects.filter(username=name, is_active=True).first()
+    if found is None:
+        raise InvalidInput({"user": [f"no active user {name}"]})
+    return found
+
+
+def _project(actor: Actor, address: str | None) -> Project | None:
+    """What it is narrowed to; raises `InvalidInput` if the actor does not see that."""
+    if address is None and actor.only_project_id is None:
+        return None
+    return project_resolve(actor, address, Action.PROJECT_READ)
+
+
+def _end(asked: TokenCreate, latest: datetime | None) -> datetime | None:
+    """When it ends; raises `InvalidInput` if that is past, or after the `latest`."""
+    wanted = asked.expires_at or latest
+    if wanted is None:
+        return None
+    now = timezone.now()
+    if wanted <= now:
+        raise InvalidInput({"expires_at": ["is past"]})
+    if wanted > now + timedelta(seconds=MAX_SECONDS):
+        raise InvalidInput({"expires_at": ["must be within ten years; null is never"]})
+    if latest is not None and wanted > latest:
+        text = f"the token that makes it ends at {latest.isoformat()}"
+        raise InvalidInput({"expires_at": [text]})
+    return wanted

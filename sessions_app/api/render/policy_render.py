@@ -1,0 +1,99 @@
+"""Policies, categories and queues as JSON values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from retry.policies.documents import PolicyDocument
+from sessions_app.authorization import Actor
+from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
+from sessions_app.models import FailureCategory, Queue, RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import queues_visible, reading_of, revisions_current
+
+
+def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:
+    """Each as its document and a `status`; of the queues that name it, those the actor may see."""
+    revisions = revisions_current(policies)
+    uses = policies_uses(policies, queues_visible(actor)) if policies else {}
+    return [
+        _policy_json(policy, revisions[policy.pk], uses[policy.pk])
+        for policy in policies
+        if policy.pk in revisions
+    ]
+
+
+def _policy_json(
+    policy: RetryPolicy, revision: RetryPolicyRevision, uses: PolicyUses
+) -> dict[str, Any]:
+    reading = reading_of(revision)
+    status = {
+        "revision": policy.revision,
+        "created_at": revision.created_at,
+        "created_by": revision.created_by,
+        "archived_at": policy.archived_at,
+        "warnings": list(reading.warnings),
+        "used_by": uses.told(),
+    }
+    return {**_document_json(reading.document), "status": status}
+
+
+def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
+    """One edit of a policy."""
+    return {
+        "revision": revision.revision,
+        "created_at": revision.created_at,
+        "created_by": revision.created_by,
+        "document": _document_json(reading_of(revision).document),
+    }
+
+
+def _document_json(document: PolicyDocument) -> dict[str, Any]:
+    """The document in the order in which people write it, which the database does not keep."""
+    told = document.document()
+    if rules := told["spec"].get("rules"):
+        first = ("name", "action")
+        told["spec"]["rules"] = [
+            {key: rule[key] for key in first if key in rule} | rule for rule in rules
+        ]
+    return told
+
+
+def category_json(category: FailureCategory) -> dict[str, Any]:
+    """A failure category."""
+    return {
+        "name": category.name,
+        "position": category.position,
+        "matchers": category.matchers,
+        "created_at": category.created_at,
+        "updated_at": category.updated_at,
+    }
+
+
+def queue_json(queue: Queue) -> dict[str, Any]:
+    """A queue; its project comes with its domain. `usage` is null while it holds nothing and
+    nothing is remembered of it."""
+    return {
+        "project": queue.project.address,
+        "name": queue.name,
+        "is_default": queue.is_default,
+        "priority_factor": queue.priority_factor,
+        "resource_limits": queue.resource_limits,
+        "retry_policies": queue.retry_policies,
+        "cordoned": queue.cordoned,
+        "cordon_reason": queue.cordon_reason,
+        "created_at": queue.created_at,
+        "usage": _usage_json(queue),
+    }
+
+
+def _usage_json(queue: Queue) -> dict[str, Any] | None:
+    # The scheduler's record, which knows of queues and not the other way round.
+    usage = getattr(queue, "usage", None)
+    if usage is None:
+        return None
+    return {
+        "used": usage.used,
+        "share": usage.cost,
+        "current_priority": usage.current_priority,
+        "effective_priority": queue.priority_factor * usage.current_priority,
+        "computed_at": usage.computed_at,
+    }

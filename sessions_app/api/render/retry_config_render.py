@@ -1,0 +1,62 @@
+"""Retry defaults and retry settings as JSON values."""
+
+from typing import Any
+
+from retry.engine.decide import Mode
+from retry.policies.inline import Bounds
+from retry.policies.merge import Layer, MergedBounds, merge
+from sessions_app.api.requests.whole_numbers import in_short
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.layers import bound_layers, policy_layers
+from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, strictest
+from sessions_app.models import RetryDefaults, RetrySettings
+
+
+def defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, Any]:
+    """The inline policy and the bounds of a scope, as far as it has any."""
+    return {
+        "scope": scope.name,
+        "policy": in_short(row.policy) if row else {},
+        "bounds": in_short(row.bounds) if row else {},
+        "updated_at": row.updated_at if row else None,
+    }
+
+
+def effective_json(scope: ConfigScope) -> dict[str, Any]:
+    """The merge of all layers, and which of them each field came from."""
+    merged = merge(policy_layers(scope.project, scope.domain))
+    values = merged.policy.model_dump(mode="json")
+    return {
+        "effective": {
+            name: {"value": values[name], "layer": layer.value}
+            for name, layer in merged.source.items()
+        },
+        "effective_bounds": _bounds_json(bound_layers(scope.project, scope.domain)),
+    }
+
+
+def _bounds_json(bounds: MergedBounds) -> dict[str, Any]:
+    found = {name: getattr(bounds, name) for name in Bounds.model_fields}
+    return {
+        name: {"value": bound.value, "layer": Layer(bound.layer).value}
+        for name, bound in found.items()
+        if bound is not None
+    }
+
+
+def settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, Any]:
+    """The switch of a scope, and the one that holds with those above it."""
+    domain = scope.project.domain if scope.project else scope.domain
+    body: dict[str, Any] = {
+        "scope": scope.name,
+        "mode": row.mode if row else Mode.ON.value,
+        "effective_mode": strictest(project=scope.project, domain=domain).value,
+        "updated_at": row.updated_at if row else None,
+    }
+    if scope.name == "cluster":
+        limit = row.global_max_retries if row else None
+        body["global_max_retries"] = DEFAULT_GLOBAL_MAX_RETRIES if limit is None else limit
+        body["default_policy"] = (row.default_policy or None) if row else None
+        body["retries_per_minute"] = row.retries_per_minute if row else None
+        body["queue_retries_per_minute"] = row.queue_retries_per_minute if row else None
+    return body

@@ -1,0 +1,261 @@
+"""Records as the JSON of the contract."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from podspec.specification import without_values
+from retry.engine.budgets import MANUAL_BUDGET
+from retry.engine.decide import budgets, max_attempts, open_budgets
+from retry.explain.attempts import attempt_words
+from retry.explain.sentences import explain
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import NamedPolicy
+from retry.policies.merge import bounded
+from retry.units.durations import in_words
+from sessions_app.api.requests.whole_numbers import in_short
+from sessions_app.authorization import Action, Actor, permitted
+from sessions_app.core.states import WAITING_RETRY, RetryState
+from sessions_app.eventlog.reading import JobSet
+from sessions_app.in_force.named_policies import applied, named_policies
+from sessions_app.in_force.retry_scope import RetryScope, scopes_of
+from sessions_app.models import RetryDecision, Session
+from sessions_app.selectors.sessions import chain_counts, chains_of
+from sessions_app.selectors.why_pending import why_pending
+
+_FOLLOWED = WAITING_RETRY | {RetryState.RETRIED}
+
+
+def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
+    """Sessions without their specification, for lists; a few queries whatever their number."""
+    counts = chain_counts(sessions)
+    scopes = scopes_of(sessions)
+    named = named_policies((each.project_id, each.retry_policies) for each in sessions)
+    return [
+        _session(
+            session,
+            counts[session.root_id],
+            scopes[session.project_id],
+            applied(named[session.project_id], session.retry_policies),
+        )
+        for session in sessions
+    ]
+
+
+def session_json(session: Session, actor: Actor) -> dict[str, Any]:
+    """One session with all that the actor may know of it."""
+    (body,) = with_chains([session], sessions_json([session]))
+    return {**body, **spec_json(session, actor), **pending_json(session)}
+
+
+def with_chains(
+    sessions: Sequence[Session], told: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What `sessions_json` told, with the ids of each chain, oldest first."""
+    chains = chains_of(sessions)
+    return [
+        {**body, "retry_chain": chains[session.root_id]}
+        for session, body in zip(sessions, told, strict=True)
+    ]
+
+
+def spec_json(session: Session, actor: Actor) -> dict[str, Any]:
+    """What a session is to run, and what it was asked since; it comes with its spec and root.
+
+    Who may not know what its variables are set to is told nulls.
+    """
+    spec = session.spec
+    shown = permitted(actor, Action.SESSION_VALUES, project=session.project)
+    return {
+        "image": spec.image,
+        "command": spec.command,
+        "environ": spec.environ if shown else dict.fromkeys(spec.environ),
+        "secret_environ": spec.secret_names or [],
+        "resources": spec.resources,
+        "mounts": spec.mounts,
+        "ports": spec.ports,
+        "pod_spec": spec.pod_spec if shown else without_values(spec.pod_spec or {}) or None,
+        "labels": spec.labels,
+        "cluster_size": spec.cluster_size,
+        "batch_timeout": spec.batch_timeout,
+        "scheduling_timeout": spec.scheduling_timeout,
+        "termination_grace_period": spec.termination_grace_period,
+        "cancel_requested_at": session.root.cancel_requested_at,
+        "preempt_requested_at": session.preempt_requested_at,
+    }
+
+
+def pending_json(session: Session) -> dict[str, Any]:
+    """Why a session waits, as far as it does."""
+    why = why_pending(session)
+    return {
+        "pending_reason": None if why is None else why.message,
+        "why_pending": None if why is None else {"reason": why.reason, "ahead": why.ahead},
+    }
+
+
+def _session(
+    session: Session, chain_count: int, scope: RetryScope, named: Sequence[NamedPolicy]
+) -> dict[str, Any]:
+    return {
+        "id": session.pk,
+        "name": session.name,
+        "project": session.project.address,
+        "queue": session.queue.name,
+        "job_set": session.job_set,
+        "creation_id": session.creation_id,
+        "session_type": session.session_type,
+        "priority": session.priority,
+        "owner": session.owner.username if session.owner else None,
+        "status": session.status,
+        "status_message": session.status_message,
+        "created_at": session.created_at,
+        "scheduled_at": session.scheduled_at,
+        "accepted_at": session.accepted_at,
+        "started_at": session.started_at,
+        "terminating_at": session.terminating_at,
+        "finished_at": session.finished_at,
+        "exit_code": session.exit_code,
+        "node": session.node or None,
+        "executor": session.executor or None,
+        "parent_session_id": session.parent_id,
+        "root_session_id": session.root_id,
+        "retry_count": session.retry_count,
+        "max_retries": session.max_retries,
+        "retry_policy": in_short(session.retry_policy),
+        "retry_policies": session.retry_policies,
+        "retry_cause": session.retry_cause or None,
+        "failure_category": session.failure_category or None,
+        "retry_counters": session.retry_counters,
+        "chain_count": chain_count,
+        "retry_state": retry_state_json(session, scope, named),
+    }
+
+
+def decision_of(session: Session) -> RetryDecision | None:
+    """A session's decision, if it was read along with it and there is one."""
+    return getattr(session, "decision", None)
+
+
+def retry_state_json(
+    session: Session, scope: RetryScope, named: Sequence[NamedPolicy]
+) -> dict[str, Any]:
+    """What becomes of a session, in one object; `attempt` counts from 0.
+
+    `named` are the policies that apply to it, in order.
+    """
+    decision = decision_of(session)
+    frozen = InlinePolicy.model_construct(**session.retry_policy)
+    policy, _ = bounded(frozen, scope.bounds)
+    counters, count = session.retry_counters, session.retry_count
+    unspent = open_budgets(session.session_type, counters, policy, named)
+    followed = session.retry_state in _FOLLOWED
+    return {
+        "state": session.retry_state,
+        "attempt": count,
+        "max_attempts": max_attempts(count, unspent, scope.settings, followed=followed),
+        "summary": attempt_words(
+            count,
+            _paid(decision),
+            unspent,
+            scope.settings,
+            ended=session.finished_at is not None,
+        ),
+        "due_at": decision.due_at if decision and session.retry_state in WAITING_RETRY else None,
+        "next_session_id": decision.next_session_id if decision else None,
+        "reason": decision.reason if decision else None,
+        "rule": (decision.rule or None) if decision else None,
+        "budgets": budgets(counters, policy, named, scope.settings),
+    }
+
+
+def _paid(decision: RetryDecision | None) -> dict[str, Any] | None:
+    names = ("reason", "rule", "paid_by", "used", "limit")
+    return {name: getattr(decision, name) for name in names} if decision else None
+
+
+def attempt_json(session: Session) -> dict[str, Any]:
+    """One attempt as a line of its chain; `attempt` counts from 0."""
+    decision = decision_of(session)
+    return {
+        "id": session.pk,
+        "attempt": session.retry_count,
+        "status": session.status,
+        "cause": session.retry_cause or None,
+        "failure_category": session.failure_category or None,
+        "exit_code": session.exit_code,
+        "node": session.node or None,
+        "executor": session.executor or None,
+        "created_at": session.created_at,
+        "scheduled_at": session.scheduled_at,
+        "started_at": session.started_at,
+        "finished_at": session.finished_at,
+        "retry_state": session.retry_state,
+        "decision": decision_line(decision) if decision else None,
+    }
+
+
+def decision_line(decision: RetryDecision) -> str:
+    """A decision in a line: what, when, why, and who pays."""
+    retries, by_hand = decision.action == "retry", decision.paid_by == MANUAL_BUDGET
+    line = f"no retry: {decision.reason}"
+    if retries:
+        line = f"retry after {in_words(decision.delay or 0)}: {decision.cause}"
+    if retries and not by_hand:
+        line += f", pays {decision.paid_by} {(decision.used or 0) + 1} of {decision.limit}"
+        done = decision.state in {"scheduled", "dispatched"}
+        return line if done else f"{line} ({decision.state})"
+    if retries:
+        line += " (cancelled)"
+    if decision.next_session_id:
+        return f"{line}; retried by hand"
+    if decision.state in {"scheduled", "held"}:
+        return f"{line}; {decision.requested_by} asked for one, which waits"
+    return line
+
+
+_DECISION_FIELDS = (
+    "action",
+    "reason",
+    "cause",
+    "used",
+    "limit",
+    "delay",
+    "due_at",
+    "state",
+    "next_session_id",
+    "decided_at",
+    "dispatched_at",
+    "termination",
+    "policy_revisions",
+    "resources",
+    "paced",
+    "trace",
+)
+
+
+def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
+    """The whole explanation, in data and in sentences."""
+    fields: dict[str, Any] = {name: getattr(decision, name) for name in _DECISION_FIELDS}
+    fields["trace"] = in_short(decision.trace)
+    fields |= {
+        "session_id": session.pk,
+        "failure_category": session.failure_category or None,
+        "rule": decision.rule or None,
+        "paid_by": decision.paid_by or None,
+        "avoid_node": decision.avoid_node or None,
+        "avoid_executor": decision.avoid_executor or None,
+        "dispatched_by": decision.dispatched_by or None,
+        "requested_by": decision.requested_by or None,
+    }
+    told = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
+    return {**fields, "explanation": told}
+
+
+def job_set_json(each: JobSet) -> dict[str, Any]:
+    """A job set, and when something happened in it."""
+    return {
+        "name": each.name,
+        "project": each.address,
+        "first_event_at": each.first_event_at,
+        "last_event_at": each.last_event_at,
+    }

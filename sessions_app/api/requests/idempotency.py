@@ -1,0 +1,47 @@
+"""`Idempotency-Key`: at the creation of a session it is the `creation_id`, elsewhere a mistake."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from sessions_app.api.requests.bodies import MAX_CREATION_ID
+from sessions_app.core.errors import InvalidInput
+
+HEADER = "Idempotency-Key"
+IDEMPOTENCY_KEY = OpenApiParameter(
+    HEADER,
+    {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_CREATION_ID,
+        "pattern": "^(?!.*:retry:)[!-~]+$",
+    },
+    OpenApiParameter.HEADER,
+    description="The `creation_id`, for clients that send it so; the body may repeat it.",
+)
+_ELSEWHERE = (
+    "is for POST /api/v2/sessions/ only, where it is the creation_id; here nothing would know it "
+    "again, so leave it out (where many are submitted, each has a creation_id of its own)"
+)
+
+
+def refuse_key(request: Request) -> None:
+    """Raise `InvalidInput` if a key came to a call that would pass it over."""
+    if HEADER in request.headers:
+        raise InvalidInput({HEADER: [_ELSEWHERE]})
+
+
+def with_key(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the key as its `creation_id`; raises `InvalidInput` where they differ."""
+    key = request.headers.get(HEADER)
+    if key is None:
+        return dict(body)
+    if not 1 <= len(key) <= MAX_CREATION_ID:
+        raise InvalidInput({HEADER: [f"must have 1 to {MAX_CREATION_ID} characters"]})
+    if ":retry:" in key:
+        raise InvalidInput({HEADER: ["must not hold ':retry:', which marks the ids of retries"]})
+    if body.get("creation_id") not in (None, key):
+        raise InvalidInput({HEADER: ["is not the creation_id of the body: give one, or the same"]})
+    return {**body, "creation_id": key}

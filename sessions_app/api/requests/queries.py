@@ -1,0 +1,198 @@
+"""The query parameters of lists: strict, so that a misspelt filter does not silently do nothing."""
+
+from dataclasses import fields
+from typing import Annotated, Literal, TypeVar
+from uuid import UUID
+
+from django.http import QueryDict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
+from rest_framework.request import Request
+
+from retry.evidence.causes import RetryCause
+from sessions_app.core.cursors import START, Cursor, parse_cursor
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.states import RetryState, Status
+from sessions_app.selectors.session_pages import SessionsWanted
+
+
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _storable(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not hold a NUL")
+    return value
+
+
+ADDRESS_PATTERN = "^[^/]+/[^/]+$"
+"""Of `domain/name`, for the OpenAPI document: the words of a refusal say it better."""
+Text = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_storable)]
+
+
+def _written_out(value: object) -> object:
+    number = value.removeprefix("-").replace(".", "").isdigit() if isinstance(value, str) else True
+    if number:
+        raise ValueError("must be an ISO 8601 time with its zone, such as 2030-01-31T12:00:00Z")
+    return value
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+"""A bare number, which pydantic would take for seconds since 1970, is none."""
+
+
+class PageQuery(BaseModel):
+    """Which page of a list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class SessionConditions(BaseModel):
+    """Which sessions are meant; all given ones must hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Text | None = None
+    queue: Text | None = None
+    job_set: Text | None = None
+    status: Annotated[Status, BeforeValidator(_upper)] | None = None
+    session_type: (
+        Annotated[Literal["batch", "interactive", "inference"], BeforeValidator(_lower)] | None
+    ) = None
+    retry_cause: Annotated[RetryCause, BeforeValidator(_lower)] | None = None
+    failure_category: Text | None = None
+    retry_state: Annotated[RetryState, BeforeValidator(_lower)] | None = None
+    exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
+    root: UUID | None = None
+    parent: UUID | None = None
+    tip: bool | None = None
+    owner: Text | None = None
+    executor: Text | None = None
+    node: Text | None = None
+    created_after: Time | None = None
+    created_before: Time | None = None
+    search: Text | None = None
+
+    def wanted(self) -> SessionsWanted:
+        """The same, as the selectors take it."""
+        return SessionsWanted(**{name: getattr(self, name) for name in _CONDITIONS})
+
+
+_CONDITIONS = tuple(each.name for each in fields(SessionsWanted))
+
+
+class SessionFilter(SessionConditions):
+    """The query parameters of `GET /sessions/`."""
+
+    ordering: Literal["created_at", "-created_at"] = "-created_at"
+    expand: Literal["chain"] | None = None
+    """`chain`: each with `retry_chain`, the ids of its attempts."""
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class AttemptsQuery(BaseModel):
+    """A page of a chain, if one is asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] | None = None
+
+    @property
+    def paged(self) -> bool:
+        """Whether less than all of it is wanted."""
+        return bool(self.model_fields_set)
+
+    @property
+    def size(self) -> int:
+        """Of a page."""
+        return self.page_size or 50
+
+
+class EventFilter(BaseModel):
+    """The query parameters of a session's events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    after: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    page_size: Annotated[int, Field(ge=1, le=500)] = 500
+
+
+def events_wanted(model: type[Model], request: Request) -> Model:
+    """The query of a list of events, which goes on after `Last-Event-ID` if nothing else is said.
+
+    The query wins: a client that follows `next` may go on sending its header.
+    """
+    seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
+    query = request.query_params.copy()
+    for name in seen.keys() - query.keys():
+        query[name] = seen[name]
+    return query_of(model, query)
+
+
+def _cursor(value: object) -> object:
+    return parse_cursor(value) if isinstance(value, str) else value
+
+
+_AS_TEXT = WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,19}-[0-9]{1,18}$"})
+
+
+class JobSetEventFilter(BaseModel):
+    """The query parameters of a job set's events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project: Annotated[Text, Field(json_schema_extra={"pattern": ADDRESS_PATTERN})] | None = None
+    """`domain/name`."""
+    after: Annotated[Cursor, BeforeValidator(_cursor), _AS_TEXT] = START
+    page_size: Annotated[int, Field(ge=1, le=500)] = 500
+
+
+class JobSetFilter(PageQuery):
+    """The query parameters of `GET /job-sets/`."""
+
+    project: Text | None = None
+    """`domain/name`."""
+    cursor: Annotated[str, Field(max_length=1000)] | None = None
+
+
+class LogQuery(BaseModel):
+    """Which part of a log is wanted: from a byte on, or the last lines."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    offset: Annotated[int, Field(ge=0, lt=2**62)] | None = None
+    tail: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    follow: bool = False
+
+
+def of_project(address: str) -> dict[str, str]:
+    """What a record of the project `domain/name` has; an address that is none is no project's."""
+    domain, _, name = address.partition("/")
+    return {"project__domain__name": domain, "project__name": name}
+
+
+def query_of(model: type[Model], query: QueryDict) -> Model:
+    """The query parameters as `model`; raises `InvalidInput` for one that is given twice."""
+    if repeated := {name for name, values in query.lists() if len(values) > 1}:
+        raise InvalidInput({name: ["is given more than once"] for name in sorted(repeated)})
+    return model.model_validate(query.dict())

@@ -1,0 +1,89 @@
+"""Cancel and retry by filter: an outcome for each session that the filter means."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.problems import problem_of
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.operations import bulk as operations
+from sessions_app.api.operations.bulk import BulkCancel, BulkRetry, Outcomes
+from sessions_app.api.shapes import session_shapes
+from sessions_app.authorization import Action
+from sessions_app.core.errors import DomainError
+from sessions_app.services.chains.manual_retry import Granted
+
+Done = TypeVar("Done")
+
+
+class _BulkView(RestView):
+    """Tells what came of each session."""
+
+    body_limit = settings.BULK_BODY_LIMIT_BYTES
+
+    def answer(
+        self, done: Outcomes[Done], render: Callable[[Done | DomainError], dict[str, Any]]
+    ) -> Response:
+        page = done.page
+        body = {
+            "dry_run": done.dry_run,
+            "results": [{"session_id": each, **render(done.each[each])} for each in page.order],
+            "next": page.next,
+            "remaining": page.remaining,
+        }
+        return Response(body)
+
+
+class BulkRetryView(_BulkView):
+    """`/sessions/bulk-retry/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_RETRY}
+
+    @extend_schema(
+        operation_id="sessions_bulk_retry",
+        request=BulkRetry,
+        responses=session_shapes.BulkRetryOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """Retry by hand the newest attempts that a filter means, within the storm limits.
+
+        Those over the limits are scheduled: each has its slot, and its retry comes then.
+        """
+        return self.answer(operations.sessions_retry(self.actor, body_of(request)), _retry_json)
+
+
+class BulkCancelView(_BulkView):
+    """`/sessions/bulk-cancel/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_CANCEL}
+
+    @extend_schema(
+        operation_id="sessions_bulk_cancel",
+        request=BulkCancel,
+        responses=session_shapes.BulkCancelOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """Cancel the chains whose newest attempts a filter means."""
+        return self.answer(operations.sessions_cancel(self.actor, body_of(request)), _cancel_json)
+
+
+def _retry_json(outcome: Granted | DomainError) -> dict[str, Any]:
+    if isinstance(outcome, DomainError):
+        problem = problem_of(outcome)
+        return {"outcome": "refused", "next_session_id": None, "due_at": None, "problem": problem}
+    return {
+        "outcome": "scheduled" if outcome.due_at else "retried",
+        "next_session_id": outcome.child_id,
+        "due_at": outcome.due_at,
+        "problem": None,
+    }
+
+
+def _cancel_json(outcome: DomainError | None) -> dict[str, Any]:
+    if outcome is None:
+        return {"outcome": "cancelled", "problem": None}
+    return {"outcome": "refused", "problem": problem_of(outcome)}

@@ -1,0 +1,42 @@
+"""Many sessions in one call: each item has an outcome of its own, in the order of the request."""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.problems import problem_of
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.operations import bulk as operations
+from sessions_app.api.operations.bulk import Refusal, SessionsBulkCreate
+from sessions_app.api.shapes import session_shapes
+from sessions_app.authorization import Action
+from sessions_app.services.sessions.submit import Submitted
+
+
+class SessionsBulkView(RestView):
+    """`/sessions/bulk/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_CREATE}
+    body_limit = settings.BULK_BODY_LIMIT_BYTES
+
+    @extend_schema(
+        operation_id="sessions_bulk_create",
+        request=SessionsBulkCreate,
+        responses=session_shapes.BulkOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+        outcomes = operations.sessions_create(self.actor, body_of(request))
+        return Response({"results": [_outcome_json(outcome) for outcome in outcomes]})
+
+
+def _outcome_json(outcome: Submitted | Refusal) -> dict[str, Any]:
+    if isinstance(outcome, Submitted):
+        said = "created" if outcome.created else "exists"
+        told = {"outcome": said, "session_id": outcome.session_id, "problem": None}
+        return {**told, "warnings": list(outcome.warnings)}
+    problem = problem_of(outcome)
+    return {"outcome": "refused", "session_id": None, "problem": problem, "warnings": []}

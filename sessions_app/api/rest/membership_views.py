@@ -1,0 +1,108 @@
+"""Who works where, and as what, over REST."""
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import memberships as operations
+from sessions_app.api.operations.memberships import AnyCaseRole, MembershipChange, MembershipCreate
+from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.shapes import tenant_shapes as shapes
+from sessions_app.authorization import Action
+from sessions_app.models import Membership
+from sessions_app.selectors.sessions import require_project
+from sessions_app.selectors.tenants import membership_get, memberships_visible
+
+
+class MembershipFilter(PageQuery):
+    """The filters of `GET /memberships/`."""
+
+    user: Text | None = None
+    role: AnyCaseRole | None = None
+    domain: Text | None = None
+    """Roles in the domain itself."""
+    project: Text | None = None
+    """Roles in the project (`domain/name`) itself."""
+
+    def conditions(self) -> dict[str, Any]:
+        """What the memberships have to be."""
+        found = {"user__username": self.user, "role": self.role, "domain__name": self.domain}
+        if self.project is not None:
+            found |= of_project(self.project)
+        return {field: value for field, value in found.items() if value is not None}
+
+
+class MembershipsView(RestView):
+    """`/memberships/`."""
+
+    actions: ClassVar = {"GET": Action.MEMBERSHIP_LIST, "POST": Action.MEMBERSHIP_WRITE}
+
+    @extend_schema(
+        operation_id="memberships_list",
+        parameters=query_parameters(MembershipFilter),
+        responses=shapes.MembershipPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List who works in the projects and domains that one may see, oldest first."""
+        wanted = query_of(MembershipFilter, request.query_params)
+        require_project(self.actor, wanted.project)
+        paginator = RowCursor("id")
+        rows = memberships_visible(self.actor).filter(**wanted.conditions())
+        page = paginator.read(rows, request)
+        return paginator.get_paginated_response([membership_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="memberships_create",
+        request=MembershipCreate,
+        responses={201: shapes.Membership},
+    )
+    def post(self, request: Request) -> Response:
+        """Give somebody a role."""
+        made = operations.create(self.actor, body_of(request))
+        return self.created(membership_json(made), f"{made.pk}/")
+
+
+class MembershipView(RestView):
+    """`/memberships/{id}/`."""
+
+    actions: ClassVar = {
+        "GET": Action.MEMBERSHIP_READ,
+        "PATCH": Action.MEMBERSHIP_WRITE,
+        "DELETE": Action.MEMBERSHIP_WRITE,
+    }
+
+    @extend_schema(operation_id="membership_read", responses=shapes.Membership)
+    def get(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
+        """One membership."""
+        found = membership_get(self.actor, membership_id, self.required_action)
+        return Response(membership_json(found))
+
+    @extend_schema(
+        operation_id="membership_change", request=MembershipChange, responses=shapes.Membership
+    )
+    def patch(self, request: Request, membership_id: int) -> Response:
+        """Give another role in the same place."""
+        found = operations.change(self.actor, membership_id, body_of(request))
+        return Response(membership_json(found))
+
+    @extend_schema(operation_id="membership_delete", responses={204: None})
+    def delete(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
+        """Take the role away, effective with the next request."""
+        operations.delete(self.actor, membership_id)
+        return Response(status=204)
+
+
+def membership_json(membership: Membership) -> dict[str, Any]:
+    """A membership, which comes with its user and its place."""
+    return {
+        "id": membership.pk,
+        "user": membership.user.username,
+        "role": membership.role,
+        "domain": membership.domain.name if membership.domain else None,
+        "project": membership.project.address if membership.project else None,
+    }

@@ -1,0 +1,164 @@
+"""Named policies over REST, as JSON or YAML documents."""
+
+from typing import Annotated, ClassVar
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from pydantic import Field
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.documents import JSONDocumentParser, YAMLDocumentParser, YAMLRenderer
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import policies as operations
+from sessions_app.api.operations.policies import ScopeQuery
+from sessions_app.api.render.policy_render import policies_json, revision_json
+from sessions_app.api.requests.queries import query_of
+from sessions_app.api.shapes import policy_shapes as shapes
+from sessions_app.authorization import Action, Actor
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import policies_of, policies_visible, policy_get
+from sessions_app.services.resources.policies import Applied, policy_version
+
+
+class PolicyFilter(ScopeQuery):
+    """The filters of `GET /retry-policies/`; without a scope those of all scopes."""
+
+    archived: bool = False
+    """Those that only unfinished chains name, in place of the others."""
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def apply(self, policies: QuerySet[RetryPolicy]) -> QuerySet[RetryPolicy]:
+        """Those that the filters hold for."""
+        found = policies.filter(archived_at__isnull=not self.archived)
+        return found if self.names == (None, None) else policies_of(found, *self.names)
+
+
+class PageQuery(ScopeQuery):
+    """As `ScopeQuery`, and the page."""
+
+    cursor: str | None = None
+    page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class DocumentView(RestView):
+    """Reads and answers JSON or YAML."""
+
+    parser_classes = (JSONDocumentParser, YAMLDocumentParser)
+    renderer_classes = (JSONRenderer, YAMLRenderer)
+
+
+class PoliciesView(DocumentView):
+    """`/retry-policies/`."""
+
+    actions: ClassVar = {"GET": Action.POLICY_READ, "POST": Action.POLICY_WRITE}
+    asks_when_writing = True
+
+    @extend_schema(
+        operation_id="retry_policies_list",
+        parameters=query_parameters(PolicyFilter),
+        responses=shapes.PolicyPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the policies within reach of what one may see, oldest first."""
+        wanted = query_of(PolicyFilter, request.query_params)
+        paginator = RowCursor("id")
+        page = paginator.read(wanted.apply(policies_visible(self.actor)), request)
+        return paginator.get_paginated_response(policies_json(self.actor, page))
+
+    @extend_schema(
+        operation_id="retry_policies_create",
+        parameters=query_parameters(ScopeQuery),
+        request=shapes.PolicyBody,
+        responses={201: shapes.Policy},
+    )
+    def post(self, request: Request) -> Response:
+        """Make a policy. Its scope is in the document, the address, or both."""
+        scope = query_of(ScopeQuery, request.query_params)
+        made = operations.create(self.actor, scope, body_of(request))
+        return _applied(self.actor, made, request.build_absolute_uri(_address(made)))
+
+
+class PolicyView(DocumentView):
+    """`/retry-policies/{name}/`."""
+
+    actions: ClassVar = {
+        "GET": Action.POLICY_READ,
+        "PUT": Action.POLICY_WRITE,
+        "DELETE": Action.POLICY_WRITE,
+    }
+    asks_when_writing = True
+
+    @extend_schema(
+        operation_id="retry_policy_read",
+        parameters=query_parameters(ScopeQuery),
+        responses=shapes.Policy,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """A policy as it decides now; without its `status` it is what `PUT` takes."""
+        scope = query_of(ScopeQuery, request.query_params)
+        policy = policy_get(self.actor, name, *scope.names)
+        (body,) = policies_json(self.actor, [policy])
+        return Response(body, headers=etag(policy_version(policy)))
+
+    @extend_schema(
+        operation_id="retry_policy_apply",
+        parameters=[*query_parameters(ScopeQuery), IF_MATCH],
+        request=shapes.PolicyBody,
+        responses={200: shapes.Policy, 201: shapes.Policy},
+    )
+    def put(self, request: Request, name: str) -> Response:
+        """Make a policy, or a new revision of it; the same again changes nothing."""
+        scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
+        made = operations.apply(self.actor, name, scope, body_of(request), expected)
+        return _applied(self.actor, made, request.build_absolute_uri())
+
+    @extend_schema(
+        operation_id="retry_policy_delete",
+        parameters=[*query_parameters(ScopeQuery), IF_MATCH],
+        responses={200: shapes.PolicyDeleted},
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a policy that nothing names; one that chains still need is archived."""
+        scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
+        outcome = operations.delete(self.actor, name, scope, expected)
+        return Response({"outcome": outcome})
+
+
+class RevisionsView(DocumentView):
+    """`/retry-policies/{name}/revisions/`."""
+
+    actions: ClassVar = {"GET": Action.POLICY_READ}
+
+    @extend_schema(
+        operation_id="retry_policy_revisions",
+        parameters=query_parameters(PageQuery),
+        responses=shapes.RevisionPage,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """What a policy has said, newest first."""
+        wanted = query_of(PageQuery, request.query_params)
+        policy = policy_get(self.actor, name, *wanted.names)
+        paginator = RowCursor("-revision")
+        page = paginator.read(RetryPolicyRevision.objects.filter(policy=policy), request)
+        return paginator.get_paginated_response([revision_json(each) for each in page])
+
+
+def _address(made: Applied) -> str:
+    policy = made.policy
+    if policy.project is not None:
+        return f"{policy.name}/?project={policy.project.address}"
+    return f"{policy.name}/?domain={policy.domain.name}" if policy.domain else f"{policy.name}/"
+
+
+def _applied(actor: Actor, made: Applied, location: str) -> Response:
+    (body,) = policies_json(actor, [made.policy])
+    headers = etag(policy_version(made.policy))
+    if made.created:
+        return Response(body, status=201, headers={**headers, "Location": location})
+    return Response(body, headers=headers)

@@ -1,0 +1,135 @@
+"""Queues over REST."""
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
+from sessions_app.api.http.views import RestView, body_of, require_no_body
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import queues as operations
+from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName, QueuePut
+from sessions_app.api.render.policy_render import queue_json
+from sessions_app.api.requests.bodies import CordonBody
+from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.shapes import policy_shapes as shapes
+from sessions_app.authorization import Action
+from sessions_app.models import Queue
+from sessions_app.selectors.policies import queues_visible
+from sessions_app.selectors.sessions import require_project
+from sessions_app.services.resources.queues import queue_version
+
+
+class QueueFilter(PageQuery):
+    """The filters of `GET /queues/`."""
+
+    project: Text | None = None
+    """`domain/name`."""
+    cordoned: bool | None = None
+
+    def conditions(self) -> dict[str, Any]:
+        """What the queues have to be."""
+        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
+        return found if self.cordoned is None else {**found, "cordoned": self.cordoned}
+
+
+class QueuesView(RestView):
+    """`/queues/`."""
+
+    actions: ClassVar = {"GET": Action.QUEUE_LIST, "POST": Action.QUEUE_WRITE}
+
+    @extend_schema(
+        operation_id="queues_list",
+        parameters=query_parameters(QueueFilter),
+        responses=shapes.QueuePage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the queues of the projects that one may see, oldest first."""
+        wanted = query_of(QueueFilter, request.query_params)
+        require_project(self.actor, wanted.project)
+        paginator = RowCursor("id")
+        page = paginator.read(queues_visible(self.actor).filter(**wanted.conditions()), request)
+        return paginator.get_paginated_response([queue_json(queue) for queue in page])
+
+    @extend_schema(operation_id="queues_create", request=QueueCreate, responses={201: shapes.Queue})
+    def post(self, request: Request) -> Response:
+        """Make a queue."""
+        queue = operations.create(self.actor, body_of(request))
+        location = request.build_absolute_uri(f"{queue.project.address}/{queue.name}/")
+        return _told(queue, status=201, Location=location)
+
+
+class QueueView(RestView):
+    """`/queues/{domain}/{project}/{queue}/`."""
+
+    actions: ClassVar = {
+        "GET": Action.QUEUE_READ,
+        "PUT": Action.QUEUE_WRITE,
+        "PATCH": Action.QUEUE_WRITE,
+        "DELETE": Action.QUEUE_WRITE,
+    }
+
+    @extend_schema(operation_id="queue_read", responses=shapes.Queue)
+    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """One queue."""
+        return _told(operations.queue_found(self.actor, QueueName(**names), self.required_action))
+
+    @extend_schema(
+        operation_id="queue_apply",
+        parameters=[IF_MATCH],
+        request=QueuePut,
+        responses={200: shapes.Queue, 201: shapes.Queue},
+    )
+    def put(self, request: Request, **names: str) -> Response:
+        """Make a queue, or replace what can be changed of it; its cordon stays."""
+        name, expected = QueueName(**names), expected_of(request)
+        queue, made = operations.put(self.actor, name, body_of(request), expected)
+        return _told(queue, status=201 if made else 200)
+
+    @extend_schema(
+        operation_id="queue_change",
+        parameters=[IF_MATCH],
+        request=QueueFields,
+        responses=shapes.Queue,
+    )
+    def patch(self, request: Request, **names: str) -> Response:
+        """Change what is named."""
+        name, expected = QueueName(**names), expected_of(request)
+        return _told(operations.change(self.actor, name, body_of(request), expected))
+
+    @extend_schema(operation_id="queue_delete", parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:
+        """Delete a queue in which no session is recorded any more."""
+        operations.delete(self.actor, QueueName(**names), expected_of(request))
+        return Response(status=204)
+
+
+class CordonView(RestView):
+    """`/queues/{domain}/{project}/{queue}/cordon/`."""
+
+    actions: ClassVar = {"POST": Action.QUEUE_WRITE}
+
+    @extend_schema(operation_id="queue_cordon", request=CordonBody, responses={200: shapes.Queue})
+    def post(self, request: Request, **names: str) -> Response:
+        """Close the queue: it takes sessions, but none of them gets an executor."""
+        return _told(operations.cordon(self.actor, QueueName(**names), body_of(request)))
+
+
+class UncordonView(RestView):
+    """`/queues/{domain}/{project}/{queue}/uncordon/`."""
+
+    actions: ClassVar = {"POST": Action.QUEUE_WRITE}
+
+    @extend_schema(operation_id="queue_uncordon", request=None, responses={200: shapes.Queue})
+    def post(self, request: Request, **names: str) -> Response:
+        """Open the queue again; on an open one it does nothing."""
+        require_no_body(request)
+        return _told(operations.uncordon(self.actor, QueueName(**names)))
+
+
+def _told(queue: Queue, status: int = 200, **headers: str) -> Response:
+    headers |= etag(queue_version(queue))
+    return Response(queue_json(queue), status=status, headers=headers)

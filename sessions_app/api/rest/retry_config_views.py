@@ -1,0 +1,112 @@
+"""Retry defaults and retry settings of the cluster, of domains and of projects."""
+
+from typing import ClassVar, Self
+
+from drf_spectacular.utils import extend_schema
+from pydantic import BaseModel, ConfigDict
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import retry_config as operations
+from sessions_app.api.operations.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
+from sessions_app.api.render.retry_config_render import defaults_json, effective_json, settings_json
+from sessions_app.api.requests.queries import query_of
+from sessions_app.api.shapes import session_shapes
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.models import RetryDefaults, RetrySettings
+from sessions_app.services.resources.retry_config import layer_version
+
+
+class DefaultsQuery(BaseModel):
+    """Whether to show the merge of all layers, too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    effective: bool = False
+
+
+class ScopeView(RestView):
+    """A view under `cluster/`, `domains/{domain}/` or `projects/{domain}/{project}/`."""
+
+    level: ClassVar[str]
+
+    @classmethod
+    def at(cls, level: str) -> "type[Self]":
+        """This view for one kind of scope, with the actions that belong to it."""
+        read, write = operations.READ[level], operations.WRITE[level]
+        actions = {"GET": read, "PUT": write, "PATCH": write, "DELETE": write}
+        return type(cls.__name__, (cls,), {"level": level, "actions": actions})
+
+    def scope(self, names: dict[str, str]) -> ConfigScope:
+        """The scope that the URL names, if the actor may do this to it."""
+        return operations.config_scope(self.actor, names, self.required_action)
+
+
+class DefaultsView(ScopeView):
+    """`/retry-defaults/...`."""
+
+    @extend_schema(parameters=query_parameters(DefaultsQuery), responses=session_shapes.Defaults)
+    def get(self, request: Request, **names: str) -> Response:
+        """The defaults and bounds of one scope; with `effective`, the merge and its layers."""
+        scope = self.scope(names)
+        query = query_of(DefaultsQuery, request.query_params)
+        row = RetryDefaults.objects.filter(**scope.key).first()
+        body = defaults_json(scope, row)
+        body |= effective_json(scope) if query.effective else {}
+        return Response(body, headers=etag(layer_version(row)))
+
+    @extend_schema(parameters=[IF_MATCH], request=DefaultsBody, responses=session_shapes.Defaults)
+    def put(self, request: Request, **names: str) -> Response:
+        """Replace the defaults and bounds of one scope."""
+        return self._store(request, names, keep=False)
+
+    @extend_schema(parameters=[IF_MATCH], request=DefaultsPatch, responses=session_shapes.Defaults)
+    def patch(self, request: Request, **names: str) -> Response:
+        """Change the fields that are named; the others stay as they are, those in `unset` go."""
+        return self._store(request, names, keep=True)
+
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:
+        """Inherit everything again."""
+        operations.defaults_delete(self.actor, names, expected_of(request))
+        return Response(status=204)
+
+    def _store(self, request: Request, names: dict[str, str], *, keep: bool) -> Response:
+        body, expected = body_of(request), expected_of(request)
+        scope, row = operations.defaults_store(self.actor, names, body, expected, keep=keep)
+        return Response(defaults_json(scope, row), headers=etag(layer_version(row)))
+
+
+class SettingsView(ScopeView):
+    """`/retry-settings/...`."""
+
+    @extend_schema(responses=session_shapes.Settings)
+    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """The switch of one scope, and the strictest one of those above it."""
+        scope = self.scope(names)
+        row = RetrySettings.objects.filter(**scope.key).first()
+        return Response(settings_json(scope, row), headers=etag(layer_version(row)))
+
+    @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=session_shapes.Settings)
+    def put(self, request: Request, **names: str) -> Response:
+        """Set the switch, effective at once."""
+        return self._store(request, names, keep=False)
+
+    @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=session_shapes.Settings)
+    def patch(self, request: Request, **names: str) -> Response:
+        """Change what is named."""
+        return self._store(request, names, keep=True)
+
+    @extend_schema(parameters=[IF_MATCH], responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:
+        """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+        operations.settings_delete(self.actor, names, expected_of(request))
+        return Response(status=204)
+
+    def _store(self, request: Request, names: dict[str, str], *, keep: bool) -> Response:
+        body, expected = body_of(request), expected_of(request)
+        scope, row = operations.settings_store(self.actor, names, body, expected, keep=keep)
+        return Response(settings_json(scope, row), headers=etag(layer_version(row)))

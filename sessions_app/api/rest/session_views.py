@@ -1,0 +1,288 @@
+"""Sessions: create, list, look, cancel, retry."""
+
+from functools import partial
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import StreamingHttpResponse
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor, SessionCursor
+from sessions_app.api.http.views import RestView, body_of, require_no_body
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import sessions as operations
+from sessions_app.api.render.session_render import (
+    attempt_json,
+    decision_json,
+    session_json,
+    sessions_json,
+    with_chains,
+)
+from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
+from sessions_app.api.requests.idempotency import IDEMPOTENCY_KEY, with_key
+from sessions_app.api.requests.queries import (
+    AttemptsQuery,
+    EventFilter,
+    LogQuery,
+    SessionFilter,
+    events_wanted,
+    query_of,
+)
+from sessions_app.api.shapes import session_shapes
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import NotFound
+from sessions_app.eventlog.event_json import event_json
+from sessions_app.models import Session
+from sessions_app.selectors.peers import chains_attempts
+from sessions_app.selectors.session_pages import sessions_page
+from sessions_app.selectors.sessions import (
+    attempts_get,
+    decision_get,
+    require_project,
+    session_events,
+    session_get,
+)
+from sessions_app.services.sessions.logs import log_read, log_tail_offset
+
+
+def linked(request: Request, *told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is told of sessions, and where the chain of each is listed."""
+    sessions = request.build_absolute_uri(reverse("api-sessions"))
+    return [{**each, "chain_url": f"{sessions}{each['id']}/attempts/"} for each in told]
+
+
+def _told(request: Request, session: Session, actor: Actor) -> Response:
+    (told,) = linked(request, session_json(session, actor))
+    return Response(told)
+
+
+class SessionsView(RestView):
+    """`/sessions/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_LIST, "POST": Action.SESSION_CREATE}
+    takes_key = True
+
+    @extend_schema(
+        operation_id="sessions_list",
+        parameters=query_parameters(SessionFilter),
+        responses=session_shapes.SessionPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List sessions, newest first."""
+        wanted = query_of(SessionFilter, request.query_params)
+        paginator = SessionCursor(wanted.ordering)
+        page = paginator.read(partial(sessions_page, self.actor, wanted.wanted()), request)
+        if not page:
+            require_project(self.actor, wanted.project)
+        told = sessions_json(page)
+        if wanted.expand:
+            told = with_chains(page, told)
+        return paginator.get_paginated_response(linked(request, *told))
+
+    @extend_schema(
+        operation_id="sessions_create",
+        parameters=[IDEMPOTENCY_KEY],
+        request=SessionCreate,
+        responses={201: session_shapes.SubmittedSession, 200: session_shapes.SubmittedSession},
+    )
+    def post(self, request: Request) -> Response:
+        """Submit a session; the same `creation_id` with the same body finds it again (200)."""
+        made = operations.create(self.actor, with_key(request, body_of(request)))
+        session = session_get(self.actor, made.session_id)
+        headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
+        status = 201 if made.created else 200
+        (told,) = linked(request, session_json(session, self.actor))
+        if made.warnings:
+            told["warnings"] = list(made.warnings)
+        return Response(told, status=status, headers=headers)
+
+
+class SessionView(RestView):
+    """`/sessions/{id}/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(operation_id="sessions_get", responses=session_shapes.Session)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """One session, its place in the chain, and what comes next."""
+        session = session_get(self.actor, session_id, self.required_action)
+        return _told(request, session, self.actor)
+
+
+class AttemptsView(RestView):
+    """`/sessions/{id}/attempts/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(
+        operation_id="sessions_attempts",
+        parameters=query_parameters(AttemptsQuery),
+        responses=session_shapes.Attempts,
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """The whole chain of any of its members, oldest first.
+
+        With `page_size` or `cursor` it is a page of it.
+        """
+        wanted = query_of(AttemptsQuery, request.query_params)
+        if wanted.paged:
+            return Response(self._page(request, session_id, wanted))
+        attempts = attempts_get(self.actor, session_id, self.required_action)
+        return Response([attempt_json(attempt) for attempt in attempts])
+
+    def _page(self, request: Request, session_id: UUID, wanted: AttemptsQuery) -> dict[str, Any]:
+        session = session_get(self.actor, session_id, self.required_action)
+        order, size = RowCursor("retry_count"), wanted.size
+        (found,) = chains_attempts(self.actor, [session], order.number(wanted.cursor), size + 1)
+        page, following = found[:size], None
+        if len(found) > size:
+            query = urlencode({"cursor": order.cursors(page)[-1], "page_size": size})
+            following = request.build_absolute_uri(f"{request.path}?{query}")
+        results = [attempt_json(attempt) for attempt in page]
+        return {"next": following, "previous": None, "results": results}
+
+
+class RetryDecisionView(RestView):
+    """`/sessions/{id}/retry-decision/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(operation_id="sessions_retry_decision", responses=session_shapes.Decision)
+    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+        """Why a session was retried or not: the stored trace, in data and in words."""
+        session = session_get(self.actor, session_id, self.required_action)
+        return Response(decision_json(session, decision_get(session)))
+
+
+class EventsView(RestView):
+    """`/sessions/{id}/events/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(
+        operation_id="sessions_events",
+        parameters=[
+            *query_parameters(EventFilter),
+            OpenApiParameter("Last-Event-ID", int, OpenApiParameter.HEADER),
+        ],
+        responses={
+            (200, "application/json"): session_shapes.EventPage,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """The log of a session in order, after `Last-Event-ID` or the event `after`."""
+        session = session_get(self.actor, session_id, self.required_action)
+        wanted = events_wanted(EventFilter, request)
+        events = session_events(session).filter(pk__gt=wanted.after)
+        rows = list(events[: wanted.page_size + 1])
+        following = None
+        if len(rows) > wanted.page_size:
+            rows.pop()
+            query = f"?after={rows[-1].pk}&page_size={wanted.page_size}"
+            following = request.build_absolute_uri(request.path + query)
+        results = [event_json(row) for row in rows]
+        return Response({"next": following, "previous": None, "results": results})
+
+
+class PlainTextRenderer(BaseRenderer):
+    """Lets a client ask for `text/plain`; the view streams the bytes itself."""
+
+    media_type = "text/plain"
+    format = "txt"
+    charset = None
+
+    def render(self, data: object, *_args: object, **_kwargs: object) -> bytes:
+        """Errors only: they are JSON whatever was asked for."""
+        return JSONRenderer().render(data)
+
+
+class LogsView(RestView):
+    """`/sessions/{id}/logs/`. Behind the ASGI front, the front sends the log and follows it."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+    renderer_classes = [PlainTextRenderer, JSONRenderer]
+
+    @extend_schema(
+        operation_id="sessions_logs",
+        parameters=query_parameters(LogQuery),
+        responses={
+            (200, "text/plain"): OpenApiTypes.STR,
+        },
+    )
+    def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
+        """What the session wrote; kept after its pod or process is gone."""
+        session = session_get(self.actor, session_id, self.required_action)
+        if session.archived_chain is not None:
+            raise NotFound("the log of this session was deleted when it was archived")
+        wanted = query_of(LogQuery, request.query_params)
+        start = log_start(session.pk, wanted)
+        # The front asks with a HEAD and sends the body itself: a slow reader holds no thread there.
+        body = () if request.method == "HEAD" else log_read(session.pk, start)
+        response = StreamingHttpResponse(body, content_type="text/plain; charset=utf-8")
+        response["X-Reprise-Log-Offset"] = str(start)
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def log_start(session_id: UUID, wanted: LogQuery) -> int:
+    """The byte from which a log is wanted."""
+    if wanted.tail is not None:
+        return log_tail_offset(session_id, wanted.tail)
+    return wanted.offset or 0
+
+
+class CancelView(RestView):
+    """`/sessions/{id}/cancel/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_CANCEL}
+
+    @extend_schema(operation_id="sessions_cancel", request=None, responses=session_shapes.Session)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
+        require_no_body(request)
+        operations.cancel(self.actor, session_id)
+        return _told(request, session_get(self.actor, session_id), self.actor)
+
+
+class PreemptView(RestView):
+    """`/sessions/{id}/preempt/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_PREEMPT}
+
+    @extend_schema(
+        operation_id="sessions_preempt",
+        request=SessionPreempt,
+        responses={200: session_shapes.Session},
+    )
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Take a run off its executor, to be retried as its policies say; not counted as a failure
+        where preemptions have a budget of their own. Repeating it is fine.
+        """
+        operations.preempt(self.actor, session_id, body_of(request))
+        return _told(request, session_get(self.actor, session_id), self.actor)
+
+
+class RetryView(RestView):
+    """`/sessions/{id}/retry/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_RETRY}
+
+    @extend_schema(
+        operation_id="sessions_retry", request=SessionRetry, responses={201: session_shapes.Session}
+    )
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Retry by hand, at once, on nobody's budget; the answer is the new attempt.
+
+        It gets the resources of the attempt before, with those that are given in their place.
+        """
+        child_id = operations.retry(self.actor, session_id, body_of(request))
+        child = session_get(self.actor, child_id)
+        (told,) = linked(request, session_json(child, self.actor))
+        return self.created(told, f"../../{child_id}/")

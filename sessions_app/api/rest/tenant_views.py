@@ -1,0 +1,145 @@
+"""Domains and projects over REST. Their names are chosen once: they are part of addresses."""
+
+from typing import Any, ClassVar, TypeVar
+
+from django.db.models import Model, QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import tenants as operations
+from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
+from sessions_app.api.requests.queries import PageQuery, Text, query_of
+from sessions_app.api.shapes import tenant_shapes as shapes
+from sessions_app.authorization import Action
+from sessions_app.models import Domain, Project
+from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.selectors.tenants import domains_visible, projects_listed
+
+Row = TypeVar("Row", bound=Model)
+
+
+class DomainFilter(PageQuery):
+    """The filters of `GET /domains/`."""
+
+    search: Text | None = None
+    """The beginning of the name."""
+
+    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """Those that the filters hold for."""
+        return rows if self.search is None else rows.filter(name__startswith=self.search)
+
+
+class ProjectFilter(DomainFilter):
+    """The filters of `GET /projects/`."""
+
+    domain: Text | None = None
+
+    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """Those that the filters hold for."""
+        found = super().apply(rows)
+        return found if self.domain is None else found.filter(domain__name=self.domain)
+
+
+class DomainsView(RestView):
+    """`/domains/`."""
+
+    actions: ClassVar = {"GET": Action.DOMAIN_LIST, "POST": Action.DOMAIN_WRITE}
+
+    @extend_schema(
+        operation_id="domains_list",
+        parameters=query_parameters(DomainFilter),
+        responses=shapes.DomainPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the domains that one may see, by name."""
+        wanted = query_of(DomainFilter, request.query_params)
+        paginator = RowCursor("name")
+        page = paginator.read(wanted.apply(domains_visible(self.actor)), request)
+        return paginator.get_paginated_response([domain_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="domains_create", request=DomainCreate, responses={201: shapes.Domain}
+    )
+    def post(self, request: Request) -> Response:
+        """Make a domain, without projects."""
+        made = operations.domain_create(self.actor, body_of(request))
+        return self.created(domain_json(made), f"{made.name}/")
+
+
+class DomainView(RestView):
+    """`/domains/{domain}/`."""
+
+    actions: ClassVar = {"GET": Action.DOMAIN_READ, "DELETE": Action.DOMAIN_WRITE}
+
+    @extend_schema(operation_id="domain_read", responses=shapes.Domain)
+    def get(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+        """One domain."""
+        return Response(domain_json(domain_get(self.actor, domain, self.required_action)))
+
+    @extend_schema(operation_id="domain_delete", responses={204: None})
+    def delete(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+        """Delete a domain that has no projects."""
+        operations.domain_delete(self.actor, domain)
+        return Response(status=204)
+
+
+class ProjectsView(RestView):
+    """`/projects/`."""
+
+    actions: ClassVar = {"GET": Action.PROJECT_LIST, "POST": Action.PROJECT_CREATE}
+
+    @extend_schema(
+        operation_id="projects_list",
+        parameters=query_parameters(ProjectFilter),
+        responses=shapes.ProjectPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the projects that one may see, oldest first."""
+        wanted = query_of(ProjectFilter, request.query_params)
+        paginator = RowCursor("id")
+        page = paginator.read(wanted.apply(projects_listed(self.actor)), request)
+        return paginator.get_paginated_response([project_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="projects_create", request=ProjectCreate, responses={201: shapes.Project}
+    )
+    def post(self, request: Request) -> Response:
+        """Make a project with its default queue."""
+        made = operations.project_create(self.actor, body_of(request))
+        return self.created(project_json(made), f"{made.address}/")
+
+
+class ProjectView(RestView):
+    """`/projects/{domain}/{project}/`."""
+
+    actions: ClassVar = {"GET": Action.PROJECT_READ, "DELETE": Action.PROJECT_DELETE}
+
+    @extend_schema(operation_id="project_read", responses=shapes.Project)
+    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """One project."""
+        found = project_get(self.actor, names["domain"], names["project"], self.required_action)
+        return Response(project_json(found))
+
+    @extend_schema(operation_id="project_delete", responses={204: None})
+    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+        """Delete a project in which nothing ever ran, with all that is set for it."""
+        operations.project_delete(self.actor, names["domain"], names["project"])
+        return Response(status=204)
+
+
+def domain_json(domain: Domain) -> dict[str, Any]:
+    """A domain. How much is in it is not told: one may see a part of that only."""
+    return {"name": domain.name, "created_at": domain.created_at}
+
+
+def project_json(project: Project) -> dict[str, Any]:
+    """A project, which comes with its domain."""
+    return {
+        "domain": project.domain.name,
+        "name": project.name,
+        "created_at": project.created_at,
+    }

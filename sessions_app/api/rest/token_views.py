@@ -1,0 +1,130 @@
+"""API tokens over REST: made and shown once, listed, revoked."""
+
+from typing import Any, ClassVar
+
+from django.db.models import Q
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from pydantic import BaseModel, ConfigDict
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import tokens as operations
+from sessions_app.api.operations.tokens import TokenCreate
+from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.shapes import tenant_shapes as shapes
+from sessions_app.authorization import Action
+from sessions_app.models import ApiToken
+from sessions_app.selectors.sessions import require_project
+from sessions_app.selectors.tenants import token_get, tokens_visible
+from sessions_app.services.access import unisolated
+
+
+class TokenFilter(PageQuery):
+    """The filters of `GET /tokens/`."""
+
+    user: Text | None = None
+    executor: Text | None = None
+    project: Text | None = None
+    """`domain/name`."""
+    read_only: bool | None = None
+    expired: bool | None = None
+    made_with: Text | None = None
+    """The prefix of the token that made them."""
+
+    def conditions(self) -> Q:
+        """What the tokens have to be."""
+        found = {
+            "user__username": self.user,
+            "executor_name": self.executor,
+            "read_only": self.read_only,
+            "made_with": self.made_with,
+        }
+        if self.project is not None:
+            found |= of_project(self.project)
+        wanted = Q(**{field: value for field, value in found.items() if value is not None})
+        if self.expired is not None:
+            ended = Q(expires_at__isnull=False, expires_at__lte=timezone.now())
+            wanted &= ended if self.expired else ~ended
+        return wanted
+
+
+class RevokeQuery(BaseModel):
+    """Whether those go, too, that were made with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    made_with: bool = False
+
+
+class TokensView(RestView):
+    """`/tokens/`."""
+
+    actions: ClassVar = {"GET": Action.TOKEN_LIST, "POST": Action.TOKEN_CREATE}
+
+    @extend_schema(
+        operation_id="tokens_list",
+        parameters=query_parameters(TokenFilter),
+        responses=shapes.TokenPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List one's own tokens, or all for a cluster admin, newest first."""
+        wanted = query_of(TokenFilter, request.query_params)
+        require_project(self.actor, wanted.project)
+        paginator = RowCursor("-id")
+        page = paginator.read(tokens_visible(self.actor).filter(wanted.conditions()), request)
+        return paginator.get_paginated_response([token_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="tokens_create",
+        request=TokenCreate,
+        responses={201: shapes.TokenWithSecret},
+    )
+    def post(self, request: Request) -> Response:
+        """Make a token, told this once, that gives no more than the one it is made with."""
+        present: Any = request.auth
+        made, secret = operations.create(self.actor, present, body_of(request))
+        told = {"token": secret, "warnings": unisolated.warnings()}
+        return self.created({**token_json(made), **told}, f"{made.prefix}/")
+
+
+class TokenView(RestView):
+    """`/tokens/{prefix}/`."""
+
+    actions: ClassVar = {"GET": Action.TOKEN_READ, "DELETE": Action.TOKEN_REVOKE}
+    asks_when_writing = True
+
+    @extend_schema(operation_id="token_read", responses=shapes.Token)
+    def get(self, request: Request, prefix: str) -> Response:  # noqa: ARG002
+        """One token, without its secret."""
+        return Response(token_json(token_get(self.actor, prefix, self.required_action)))
+
+    @extend_schema(
+        operation_id="token_revoke",
+        parameters=query_parameters(RevokeQuery),
+        responses={200: shapes.TokensRevoked},
+    )
+    def delete(self, request: Request, prefix: str) -> Response:
+        """Revoke a token, effective at once; with `made_with` all that were made with it, too."""
+        query = query_of(RevokeQuery, request.query_params)
+        gone = operations.revoke(self.actor, prefix, made_with=query.made_with)
+        return Response({"revoked": [each.prefix for each in gone]})
+
+
+def token_json(token: ApiToken) -> dict[str, Any]:
+    """A token, which comes with its bearer and its project; never its secret."""
+    return {
+        "prefix": token.prefix,
+        "name": token.name,
+        "user": token.user.username if token.user else None,
+        "executor": token.executor_name or None,
+        "project": token.project.address if token.project else None,
+        "read_only": token.read_only,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "last_used_at": token.last_used_at,
+        "made_with": token.made_with or None,
+    }

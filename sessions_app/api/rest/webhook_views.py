@@ -1,0 +1,248 @@
+"""Webhooks over REST."""
+
+from typing import Any, ClassVar, Literal
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_body
+from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.operations import webhooks as operations
+from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.requests.bodies import CordonBody
+from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.shapes import webhook_shapes as shapes
+from sessions_app.authorization import Action
+from sessions_app.core.errors import NotFound
+from sessions_app.models import WebhookDelivery, WebhookEndpoint
+from sessions_app.selectors.sessions import require_project
+from sessions_app.selectors.webhooks import delivery_get, webhook_get, webhooks_visible
+
+
+class WebhookFilter(PageQuery):
+    """The filters of `GET /webhooks/`."""
+
+    project: Text | None = None
+    """`domain/name`."""
+    paused: bool | None = None
+
+    def conditions(self) -> dict[str, Any]:
+        """What the webhooks have to be."""
+        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
+        return found if self.paused is None else {**found, "paused_at__isnull": not self.paused}
+
+
+class DeliveryFilter(PageQuery):
+    """The filters of a webhook's deliveries."""
+
+    state: Literal["waiting", "delivered", "failed"] | None = None
+    session: UUID | None = None
+    type: Text | None = None
+
+    def conditions(self) -> dict[str, Any]:
+        """What the deliveries have to be."""
+        asked = {"state": self.state, "session_id": self.session, "type": self.type}
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+class WebhooksView(RestView):
+    """`/webhooks/`."""
+
+    actions: ClassVar = {"GET": Action.WEBHOOK_LIST, "POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(
+        operation_id="webhooks_list",
+        parameters=query_parameters(WebhookFilter),
+        responses=shapes.WebhookPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the webhooks of the projects that one maintains, oldest first."""
+        wanted = query_of(WebhookFilter, request.query_params)
+        require_project(self.actor, wanted.project)
+        paginator = RowCursor("id")
+        page = paginator.read(webhooks_visible(self.actor).filter(**wanted.conditions()), request)
+        return paginator.get_paginated_response([webhook_json(each) for each in page])
+
+    @extend_schema(
+        operation_id="webhooks_create",
+        request=WebhookCreate,
+        responses={201: shapes.WebhookWithSecret},
+    )
+    def post(self, request: Request) -> Response:
+        """Make a webhook; the answer tells its secret, this once."""
+        made = operations.create(self.actor, body_of(request))
+        return self.created(_with_secret(made), f"{made.pk}/")
+
+
+class WebhookView(RestView):
+    """`/webhooks/{id}/`."""
+
+    actions: ClassVar = {
+        "GET": Action.WEBHOOK_READ,
+        "PATCH": Action.WEBHOOK_WRITE,
+        "DELETE": Action.WEBHOOK_WRITE,
+    }
+
+    @extend_schema(operation_id="webhook_read", responses=shapes.Webhook)
+    def get(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+        """One webhook."""
+        return Response(webhook_json(_webhook(self, webhook_id)))
+
+    @extend_schema(operation_id="webhook_change", request=WebhookChanges, responses=shapes.Webhook)
+    def patch(self, request: Request, webhook_id: UUID) -> Response:
+        """Change what is named."""
+        endpoint = operations.change(self.actor, webhook_id, body_of(request))
+        return Response(webhook_json(endpoint))
+
+    @extend_schema(operation_id="webhook_delete", responses={204: None})
+    def delete(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+        """Delete a webhook with the log of its deliveries."""
+        operations.delete(self.actor, webhook_id)
+        return Response(status=204)
+
+
+class SecretView(RestView):
+    """`/webhooks/{id}/secret/`."""
+
+    actions: ClassVar = {"POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(
+        operation_id="webhook_new_secret",
+        request=NewSecret,
+        responses={201: shapes.WebhookWithSecret},
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Make a new secret, told this once; for the time of the overlap the old one signs, too."""
+        endpoint = operations.new_secret(self.actor, webhook_id, body_of(request))
+        return Response(_with_secret(endpoint), status=201, headers=UNKEPT)
+
+
+class PauseView(RestView):
+    """`/webhooks/{id}/pause/`."""
+
+    actions: ClassVar = {"POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(
+        operation_id="webhook_pause", request=CordonBody, responses={200: shapes.Webhook}
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Send nothing more; what happens meanwhile waits in the log."""
+        endpoint = operations.pause(self.actor, webhook_id, body_of(request))
+        return Response(webhook_json(endpoint))
+
+
+class ResumeView(RestView):
+    """`/webhooks/{id}/resume/`."""
+
+    actions: ClassVar = {"POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(operation_id="webhook_resume", request=None, responses={200: shapes.Webhook})
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Go on from where it was paused; nothing happens to one that is not."""
+        require_no_body(request)
+        endpoint = operations.resume(self.actor, webhook_id)
+        return Response(webhook_json(endpoint))
+
+
+class PingView(RestView):
+    """`/webhooks/{id}/ping/`."""
+
+    actions: ClassVar = {"POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(
+        operation_id="webhook_ping", request=None, responses={202: shapes.WebhookDelivery}
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Send a test message, also to one that is paused; its delivery tells what came of it."""
+        require_no_body(request)
+        made = operations.ping(self.actor, webhook_id)
+        headers = {"Location": request.build_absolute_uri(f"../deliveries/{made.pk}/")}
+        return Response(delivery_json(made), status=202, headers=headers)
+
+
+class RedeliverView(RestView):
+    """`/webhooks/{id}/redeliver/`."""
+
+    actions: ClassVar = {"POST": Action.WEBHOOK_WRITE}
+
+    @extend_schema(
+        operation_id="webhook_redeliver", request=Redeliver, responses={202: shapes.Redelivered}
+    )
+    def post(self, request: Request, webhook_id: UUID) -> Response:
+        """Send one delivery again, or those since a time, with the ids that they had."""
+        count = operations.redeliver(self.actor, webhook_id, body_of(request))
+        return Response({"redelivered": count}, status=202)
+
+
+class DeliveriesView(RestView):
+    """`/webhooks/{id}/deliveries/`."""
+
+    actions: ClassVar = {"GET": Action.WEBHOOK_READ}
+
+    @extend_schema(
+        operation_id="webhook_deliveries",
+        parameters=query_parameters(DeliveryFilter),
+        responses=shapes.WebhookDeliveryPage,
+    )
+    def get(self, request: Request, webhook_id: UUID) -> Response:
+        """List what was sent and what waits, newest first."""
+        endpoint = _webhook(self, webhook_id)
+        wanted = query_of(DeliveryFilter, request.query_params)
+        rows = WebhookDelivery.objects.filter(endpoint=endpoint, **wanted.conditions())
+        paginator = RowCursor("-id")
+        page = paginator.read(rows, request)
+        return paginator.get_paginated_response([delivery_json(each) for each in page])
+
+
+class DeliveryView(RestView):
+    """`/webhooks/{id}/deliveries/{number}/`."""
+
+    actions: ClassVar = {"GET": Action.WEBHOOK_READ}
+
+    @extend_schema(operation_id="webhook_delivery", responses=shapes.WebhookDelivery)
+    def get(self, request: Request, webhook_id: UUID, number: int) -> Response:  # noqa: ARG002
+        """One delivery."""
+        endpoint = _webhook(self, webhook_id)
+        if number >= 2**63:
+            raise NotFound(f"no delivery {number} of webhook {webhook_id}")
+        return Response(delivery_json(delivery_get(endpoint, number)))
+
+
+def _webhook(view: RestView, webhook_id: UUID) -> WebhookEndpoint:
+    return webhook_get(view.actor, webhook_id, view.required_action)
+
+
+def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    """A webhook without its secret."""
+    return {
+        "id": endpoint.pk,
+        "project": endpoint.project.address,
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "event_types": endpoint.event_types,
+        "paused_at": endpoint.paused_at,
+        "paused_reason": endpoint.paused_reason,
+        "failures": endpoint.failures,
+        "failing_since": endpoint.failing_since,
+        "previous_secret_until": endpoint.previous_secret_until,
+        "created_at": endpoint.created_at,
+        "created_by": endpoint.created_by,
+    }
+
+
+def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    return {**webhook_json(endpoint), "secret": endpoint.new_secret}
+
+
+def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:
+    """A delivery, with what its last attempt came to."""
+    names = (
+        *("id", "message_id", "type", "event_id", "session_id", "state", "attempts"),
+        *("redelivery", "created_at", "attempted_at", "finished_at", "response_code"),
+        *("response_excerpt", "error", "latency_ms"),
+    )
+    told = {name: getattr(delivery, name) for name in names}
+    return {**told, "next_attempt_at": delivery.due_at}

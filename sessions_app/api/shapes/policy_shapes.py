@@ -1,0 +1,128 @@
+"""The shapes of policies, categories and queues, for the OpenAPI document."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from retry.policies.categories import CategoryMatcher
+from retry.policies.documents import PolicyDocument
+
+
+class PolicyBody(PolicyDocument):
+    """A policy document. A `status`, as `GET` answers it, is passed over."""
+
+    status: Any = None
+
+
+class PolicyUses(BaseModel):
+    """Where a policy is named: queues that one may see, and whether it is the default."""
+
+    queues: list[str]
+    default: bool
+
+
+class PolicyStatus(BaseModel):
+    """What Reprise adds to a policy's document."""
+
+    revision: int
+    created_at: datetime
+    created_by: str
+    archived_at: datetime | None
+    warnings: list[str]
+    used_by: PolicyUses
+
+
+class Policy(BaseModel):
+    """A policy: its document, and a `status`."""
+
+    apiVersion: str  # noqa: N815  # the documents' own spelling
+    kind: str
+    metadata: dict[str, Any]
+    spec: dict[str, Any]
+    status: PolicyStatus
+
+
+class PolicyPage(BaseModel):
+    """Policies, oldest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[Policy]
+
+
+class PolicyRevision(BaseModel):
+    """What a policy said from one edit to the next."""
+
+    revision: int
+    created_at: datetime
+    created_by: str
+    document: dict[str, Any]
+
+
+class RevisionPage(BaseModel):
+    """Revisions, newest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[PolicyRevision]
+
+
+class PolicyDeleted(BaseModel):
+    """`deleted`, or `archived`: unfinished chains name it, and it goes on deciding for them."""
+
+    outcome: str
+
+
+class Category(BaseModel):
+    """A failure category; lower positions are tried first."""
+
+    name: str
+    position: int
+    matchers: list[CategoryMatcher] = Field(min_length=1)
+    created_at: datetime
+    updated_at: datetime
+
+
+class CategoryPage(BaseModel):
+    """Categories in the order in which they are tried."""
+
+    next: str | None
+    previous: str | None
+    results: list[Category]
+
+
+class QueueUsage(BaseModel):
+    """What a queue holds, as it was last added up; priorities decay toward the share."""
+
+    used: dict[str, str]
+    """By resource; `sessions` is one of them."""
+    share: float
+    """Of the pool, of the resource of which it has most."""
+    current_priority: float
+    effective_priority: float
+    """Times the factor: the lowest is the next to get something."""
+    computed_at: datetime
+
+
+class Queue(BaseModel):
+    """A queue of a project; a lower factor is more important."""
+
+    project: str
+    name: str
+    is_default: bool
+    priority_factor: float
+    resource_limits: dict[str, str]
+    retry_policies: list[str]
+    cordoned: bool
+    cordon_reason: str
+    created_at: datetime
+    usage: QueueUsage | None
+
+
+class QueuePage(BaseModel):
+    """Queues, oldest first."""
+
+    next: str | None
+    previous: str | None
+    results: list[Queue]

@@ -1,0 +1,1 @@
+"""The simulation of policies as a call. The simulation itself is in retry/."""

@@ -1,0 +1,136 @@
+"""What may be sent to simulate: the shape of the body, and the checks of its parts."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StrictBool
+from pydantic_core import PydanticCustomError
+
+from podspec.resources import check
+from retry.policies.categories import FailureCategory
+from retry.policies.documents import MAX_POLICIES, PolicyDocument
+from retry.policies.inline import MAX_RETRIES, InlinePolicy, whole_number
+from sessions_app.api.requests.queries import Time
+
+MAX_CATEGORIES = 1000
+MAX_AT = 10**11
+"""Seconds, some 3,000 years: within the dates there are, whatever delays come on top."""
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _amounts(value: object) -> object:
+    """Amounts by resource, plain or in `requests` and `limits`; they stay as they are written."""
+    try:
+        check(value)
+    except ValueError as error:
+        raise _refused(str(error)) from None
+    return value
+
+
+def _refused(why: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{why}", {"why": why})
+
+
+class _Given(BaseModel):
+    """Types are not converted and unknown keys refused; a null counts as absent."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+def _written(value: object) -> object:
+    if not isinstance(value, str):
+        raise _refused("must be an ISO 8601 time with its zone, such as 2030-01-31T12:00:00Z")
+    return value
+
+
+_Moment = Annotated[Time, Strict(False), BeforeValidator(_written)]
+_ExitCode = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class GivenContainer(_Given):
+    """How one container stood at the end of an attempt."""
+
+    name: str | None = None
+    init: bool | None = None
+    sidecar: bool | None = None
+    exit_code: _ExitCode | None = None
+    reason: str | None = None
+    message: str | None = None
+    finished_at: str | _Number | None = None
+
+
+class GivenTermination(_Given):
+    """The end of one attempt; `at` are seconds since the chain's root was created.
+
+    Without `at` it comes when the retry before it comes due. Of a `pod` the facts are the pod's.
+    """
+
+    session_id: Annotated[UUID, Strict(False)] | None = None
+    status: (
+        Annotated[Literal["error", "terminated", "cancelled"], BeforeValidator(_lower)] | None
+    ) = None
+    exit_code: _ExitCode | None = None
+    conditions: list[str] | None = None
+    reason: str | None = None
+    message: str | None = None
+    pod_message: str | None = None
+    node: str | None = None
+    at: Annotated[_Number, Field(ge=0, le=MAX_AT)] | None = None
+    lease_expired: bool | None = None
+    containers: list[GivenContainer] | None = None
+    rank: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    pod: Any = None
+
+
+class ChainHead(_Given):
+    """All of a chain but its terminations."""
+
+    session_type: Annotated[
+        Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
+    ] = "batch"
+    resources: Annotated[dict[str, Any], BeforeValidator(_amounts)] = {}
+
+
+class GivenChain(ChainHead):
+    """The first termination ends attempt 0, and so on."""
+
+    terminations: list[GivenTermination] = []
+
+
+class DraftSettings(_Given):
+    """`enabled` stands for the kill switch; without a limit it is the shipped one."""
+
+    enabled: StrictBool = True
+    global_max_retries: (
+        Annotated[int, Field(ge=0, le=MAX_RETRIES), BeforeValidator(whole_number(0, MAX_RETRIES))]
+        | None
+    ) = None
+
+
+class HistoryWindow(_Given):
+    """The chains of a project (`domain/name`) whose root was created from `since` to `until`.
+
+    Without `until`: to this moment.
+    """
+
+    project: str | None = None
+    since: _Moment
+    until: _Moment | None = None
+
+
+class SimulateBody(_Given):
+    """The body of `POST /retry-policies/simulate/`; exactly one of `chains` and `history`.
+
+    `policies` are in effective order.
+    """
+
+    policies: list[PolicyDocument] | None = Field(None, max_length=MAX_POLICIES)
+    retry_policy: InlinePolicy | None = None
+    settings: DraftSettings | None = None
+    failure_categories: list[FailureCategory] | None = Field(None, max_length=MAX_CATEGORIES)
+    chains: list[GivenChain] | None = None
+    history: HistoryWindow | None = None

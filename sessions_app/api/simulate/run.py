@@ -1,0 +1,61 @@
+"""One simulation of many: what every door that takes one does."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from threading import BoundedSemaphore
+from typing import Any
+
+from rest_framework.exceptions import APIException
+
+from retry.simulate import SHIPPED, Attempt, Draft, Outcome, Past, Rulebook, Tally, simulate
+from sessions_app.api.simulate.body import HistoryWindow
+from sessions_app.api.simulate.parser import SimulateCall
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import InvalidInput
+from sessions_app.selectors.sessions import project_resolve
+from sessions_app.services.chains.simulate import HistorySimulation, simulate_history
+
+SIMULATIONS = 8
+"""At once in one process: half of the front's threads, however slowly they are read."""
+_SLOTS = BoundedSemaphore(SIMULATIONS)
+Simulated = tuple[Iterable[Attempt | Outcome], Callable[[], dict[str, Any]]]
+"""What is decided, as it is made, and the sums, which are complete when all of it was."""
+
+
+class Busy(APIException):
+    """Enough simulations run already."""
+
+    status_code = 503
+    default_detail = f"{SIMULATIONS} simulations are running already; try again"
+    default_code = "busy"
+    wait = 1
+
+
+def take_slot(held: ExitStack) -> None:
+    """Be one of those that run, until `held` is closed; raises `Busy`."""
+    if not _SLOTS.acquire(blocking=False):
+        raise Busy
+    held.callback(_SLOTS.release)
+
+
+def simulated(actor: Actor, call: SimulateCall) -> Simulated:
+    """What a call asks for, by the engine's own code; nothing is changed."""
+    if call.history is not None:
+        history = _history(actor, call.draft, call.history)
+        return history, history.tally.history_summary
+    tally = Tally()
+    return simulate(_cases(call.draft, call.chains or []), tally), tally.summary
+
+
+def _history(actor: Actor, draft: Draft, window: HistoryWindow) -> HistorySimulation:
+    try:
+        project = project_resolve(actor, window.project, Action.SESSION_READ)
+    except InvalidInput as error:
+        told = {f"history.{name}": said for name, said in error.errors.items()}
+        raise InvalidInput(told) from None
+    return simulate_history(project=project, since=window.since, until=window.until, draft=draft)
+
+
+def _cases(draft: Draft, chains: list[Past]) -> Iterator[tuple[Past, Rulebook]]:
+    rulebook = draft.over(SHIPPED)
+    return ((past, rulebook) for past in chains)

@@ -1,0 +1,30 @@
+"""Which door a request comes through, for the audit log."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from loglines.context import bound
+from sessions_app.audit.context import ADMIN, GRAPHQL, REST, WEB, through
+
+_DOORS = {"/api/": REST, "/graphql/": GRAPHQL, "/admin/": ADMIN}
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class DoorMiddleware:
+    """Says through which door the changes of a request come; what only reads makes none."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Django's hook."""
+        if request.method in _READING:
+            return self.get_response(request)
+        # The id by which the lines of this request are found in the logs.
+        with through(_door(request.path), request_id=bound("request_id")):
+            return self.get_response(request)
+
+
+def _door(path: str) -> str:
+    return next((door for start, door in _DOORS.items() if path.startswith(start)), WEB)

@@ -1,0 +1,1 @@
+"""Pure: states, quotas, cursors, errors. No Django, no database."""

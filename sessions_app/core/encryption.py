@@ -1,0 +1,75 @@
+"""Secrets at rest: encrypted under the newest of the server's keys, read under each of them.
+
+What is stored says which key it needs: the key's id, a full stop, and a Fernet token. Nothing but
+the key itself tells what is in it, not even whether two are equal.
+"""
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sessions_app.core.errors import SecretUnreadable
+
+SHORTEST_KEY = 32
+ID_LENGTH = 8
+_SEPARATOR = "."
+# In the standard alphabet of base64. A server of the version before takes it for the secret of a
+# webhook: what it signs with that is refused by the receiver, and sent again by a newer server.
+_STORED = str.maketrans("-_", "+/")
+_TOKEN = str.maketrans("+/", "-_")
+
+
+class EncryptionKeys:
+    """The server's keys, newest first, each of `SHORTEST_KEY` random characters or more.
+
+    Raises `ValueError` for a key that is too short, or there twice; without any, nothing can be
+    encrypted or read. `made_up` are those that this process made for itself.
+    """
+
+    def __init__(self, keys: Sequence[str], *, made_up: bool = False):
+        if any(len(key) < SHORTEST_KEY for key in keys):
+            raise ValueError(f"each key must have {SHORTEST_KEY} random characters or more")
+        self._ciphers = {_id(key): _cipher(key) for key in keys}
+        if len(self._ciphers) < len(keys):
+            raise ValueError("a key is there twice")
+        self.ids = tuple(self._ciphers)
+        self._made_up = made_up
+
+    @property
+    def newest(self) -> str:
+        """The id of the key under which everything new is encrypted."""
+        return self.ids[0]
+
+    def encrypt(self, text: str) -> str:
+        """The text as it is stored."""
+        token = self._ciphers[self.newest].encrypt(text.encode()).decode("ascii")
+        return f"{self.newest}{_SEPARATOR}{token.translate(_STORED)}"
+
+    def decrypt(self, stored: str) -> str:
+        """The text that was stored; raises `SecretUnreadable`."""
+        key_id, _, token = stored.partition(_SEPARATOR)
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise SecretUnreadable(f"its secrets need the key {key_id}, {self._why_not()}")
+        try:
+            return cipher.decrypt(token.translate(_TOKEN)).decode()
+        except InvalidToken as error:
+            raise SecretUnreadable(f"its secrets were changed since key {key_id}") from error
+
+    def _why_not(self) -> str:
+        if self._made_up:
+            return "and this process has only made one for itself: set REPRISE_ENCRYPTION_KEYS"
+        return "which is not among the REPRISE_ENCRYPTION_KEYS of this server"
+
+
+def _id(key: str) -> str:
+    return hashlib.sha256(b"reprise key id: " + key.encode()).hexdigest()[:ID_LENGTH]
+
+
+def _cipher(key: str) -> Fernet:
+    derived = HKDF(SHA256(), length=32, salt=None, info=b"reprise secrets at rest")
+    return Fernet(urlsafe_b64encode(derived.derive(key.encode())))

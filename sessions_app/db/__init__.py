@@ -1,0 +1,1 @@
+"""Tools for few and short statements. No table has its meaning here."""

@@ -1,0 +1,91 @@
+"""Places at which a test can kill this process, to prove that nothing is lost between two lines.
+
+Inert unless the environment says otherwise: `REPRISE_FAILPOINT` names the place that kills,
+`REPRISE_FAILPOINT_ONCE` a file that is made before dying and keeps it from happening again,
+`REPRISE_FAILPOINT_FILE` a file that is looked at in each place: the name in it is the one that
+kills, and it is removed before dying; `REPRISE_FAILPOINT_LOG` a file to which each place reached is
+appended.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.db import transaction
+
+from sessions_app.db.deferred import closing
+
+STEPS = (
+    "submit",
+    "settle",
+    "dispatch",
+    "resume",
+    "cancel",
+    "preempt",
+    "manual_retry",
+    "drain",
+    "lease",
+    "heartbeat",
+    "report",
+    "return",
+    "log",
+    "expire",
+    "verify",
+    "archive",
+    "forget",
+    "webhook_read",
+    "webhook_claim",
+    "webhook_record",
+    "failover",
+)
+SENDS = tuple(
+    f"{what}.{edge}_send" for what in ("hint", "notify", "webhook") for edge in ("before", "after")
+)
+NAMES = frozenset(
+    [*SENDS, *(f"{step}.{edge}_commit" for step in STEPS for edge in ("before", "after"))]
+)
+
+_TARGET = os.environ.get("REPRISE_FAILPOINT")
+_LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
+_ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
+_FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
+
+
+def reach(name: str) -> None:
+    """Die here if this is the chosen failpoint."""
+    if _TARGET is None and _LOG is None and _FILE is None:
+        return
+    if name not in NAMES:
+        raise AssertionError(f"unknown failpoint {name}")
+    if _LOG is not None:
+        with Path(_LOG).open("a") as log:
+            log.write(name + "\n")
+    if _dies(name):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _dies(name: str) -> bool:
+    try:
+        if _FILE is not None and Path(_FILE).read_text() == name:
+            Path(_FILE).unlink()
+            return True
+        if name == _TARGET and _ONCE is not None:
+            Path(_ONCE).touch(exist_ok=False)
+    except (FileNotFoundError, FileExistsError):
+        return False
+    return name == _TARGET
+
+
+@contextmanager
+def atomic_step(step: str) -> Iterator[None]:
+    """One transaction with a failpoint on either side of its commit.
+
+    What was put off inside (`steps.put_off`) is done last.
+    """
+    with transaction.atomic():
+        with closing():
+            yield
+        reach(f"{step}.before_commit")
+    reach(f"{step}.after_commit")

@@ -1,0 +1,97 @@
+"""Sessions whose rows have gone, made again from the log.
+
+The facts come from the fold of a session's events; whose it is and what it ran, from its last one
+(`sessions_app/services/sessions/retention.py`). What is made is as good as what is read from the
+rows, for every selector and page; saving it would be a mistake.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import models
+
+from sessions_app.core.fold import fold
+from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent, SessionSpec
+from sessions_app.models.events import ARCHIVED
+
+Row = TypeVar("Row", bound=models.Model)
+_Log = list[SessionEvent]
+
+
+def archived_session(session_id: UUID) -> Session | None:
+    """A session that is only in the log, with its project, queue, owner, decision, spec, root."""
+    log = _logs([session_id]).get(session_id)
+    if log is None or log[-1].type != ARCHIVED:
+        return None
+    chain = _chain(log)
+    found = {each.pk: each for each in _sessions(_logs(chain))}
+    return found[session_id]
+
+
+def archived_chain(chain: Sequence[UUID]) -> list[Session]:
+    """The attempts of a chain that is only in the log, oldest first."""
+    return _sessions(_logs(chain))
+
+
+def _logs(session_ids: Iterable[UUID]) -> dict[UUID, _Log]:
+    found: dict[UUID, _Log] = defaultdict(list)
+    events = SessionEvent.objects.filter(session_id__in=list(session_ids))
+    for event in events.order_by("session_id", "seq"):
+        found[event.session_id].append(event)
+    return found
+
+
+def _chain(log: _Log) -> list[UUID]:
+    return [UUID(each) for each in log[-1].data["archive"]["chain"]]
+
+
+def _sessions(logs: Mapping[UUID, _Log]) -> list[Session]:
+    """The sessions of one chain, oldest first."""
+    ordered = sorted(logs.values(), key=lambda log: log[-1].attempt)
+    projects = Project.objects.select_related("domain").in_bulk(
+        {log[-1].project_id for log in ordered}
+    )
+    records = [log[-1].data["archive"] for log in ordered]
+    owners = User.objects.in_bulk({each["session"]["owner_id"] for each in records} - {None})
+    told = [each["spec"] for each in records if each["spec"] is not None]
+    specs = {each["id"]: _made(SessionSpec, each) for each in told}
+    sessions = []
+    for log, record in zip(ordered, records, strict=True):
+        session = _session(log, record)
+        session.project = projects[log[-1].project_id]
+        session.owner = owners.get(record["session"]["owner_id"])
+        session.spec = specs[record["session"]["spec_id"]]
+        sessions.append(session)
+    return sessions
+
+
+def _session(log: _Log, record: Mapping[str, Any]) -> Session:
+    facts = fold(event.data for event in log)
+    decided = facts.pop("decision", {})
+    session = _made(Session, {**record["session"], **facts})
+    session.archived_chain = tuple(_chain(log))
+    session.queue = Queue(pk=session.queue_id, name=record["queue"], project_id=session.project_id)
+    root = {
+        "id": record["session"]["root_id"],
+        "cancel_requested_at": record["cancel_requested_at"],
+    }
+    session.root = _made(Session, root)
+    if record["decision"] is not None:
+        decision = _made(RetryDecision, {**record["decision"], **decided})
+        decision.session = session  # the session knows its decision then, too
+    else:
+        session._state.fields_cache["decision"] = None  # noqa: SLF001  # there is none to look for
+    return session
+
+
+def _made(kind: type[Row], values: Mapping[str, Any]) -> Row:
+    """A record of these columns; what they leave out, and a null that it may not be, is default."""
+    made = kind()
+    for field in kind._meta.concrete_fields:  # noqa: SLF001  # Django's, for all
+        value = values.get(field.attname)
+        if value is not None or (field.attname in values and field.null):
+            setattr(made, field.attname, field.to_python(value))
+    return made

@@ -1,0 +1,45 @@
+"""The layers of defaults below a session, and what they come to."""
+
+from typing import Any
+
+from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.merge import Layer, MergedBounds, merge_bounds
+from sessions_app.db.joined_rows import JoinedRows, Part
+from sessions_app.models import Domain, Project, RetryDefaults
+
+_READ = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_retrydefaults r
+    WHERE r.domain_id IS NULL AND r.project_id IS NULL OR r.domain_id = %s OR r.project_id = %s
+    """,
+    (Part(RetryDefaults, "r"),),
+)
+
+
+def policy_layers(
+    project: Project | None, domain: Domain | None = None
+) -> list[tuple[Layer, InlinePolicy]]:
+    """The inline policies of the cluster, the domain and the project that exist, in that order."""
+    return [
+        (layer, InlinePolicy.model_validate(row.policy)) for layer, row in _rows(project, domain)
+    ]
+
+
+def bound_layers(project: Project | None, domain: Domain | None = None) -> MergedBounds:
+    """The bounds of the same layers, merged: the strictest ones."""
+    return merge_bounds(
+        [(layer, Bounds.model_validate(row.bounds)) for layer, row in _rows(project, domain)]
+    )
+
+
+def _rows(project: Project | None, domain: Domain | None) -> list[tuple[Layer, RetryDefaults]]:
+    domain_id: Any = project.domain_id if project else domain and domain.pk
+    rows = [(_layer(row), row) for row in _READ.read([domain_id, project and project.pk])]
+    order = list(Layer)
+    return sorted(rows, key=lambda pair: order.index(pair[0]))
+
+
+def _layer(row: RetryDefaults) -> Layer:
+    if row.project_id is not None:
+        return Layer.PROJECT
+    return Layer.CLUSTER if row.domain_id is None else Layer.DOMAIN

@@ -1,0 +1,112 @@
+"""The switches and bounds that hold for a project, read anew for every decision."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q
+
+from retry.engine.decide import Mode, Settings
+from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.matching import CompiledCategory
+from retry.policies.merge import Layer, MergedBounds, merge_bounds
+from retry.storm_limits import Pace
+from sessions_app.in_force.named_policies import CATEGORIES, compiled_categories
+from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
+
+DEFAULT_GLOBAL_MAX_RETRIES = 150
+_STRICTNESS = {Mode.ON: 0, Mode.PAUSED: 1, Mode.OFF: 2}
+_LAYERS = (Layer.CLUSTER, Layer.DOMAIN, Layer.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScope:
+    """What the cluster, a domain and a project together allow in a project."""
+
+    settings: Settings
+    bounds: MergedBounds
+    defaults: tuple[tuple[Layer, InlinePolicy], ...]
+    """The layers below the policy of a session that begins now."""
+    categories: tuple[CompiledCategory, ...]
+    """The failure categories, which are the cluster's."""
+    pace: Pace
+    """The storm limits, which are the cluster's, too."""
+
+
+SCOPE = f"""
+    SELECT json_build_array(
+        cs.global_max_retries, json_build_array(cs.mode, ds.mode, ps.mode),
+        json_build_array(cd.bounds, dd.bounds, pd.bounds),
+        json_build_array(cd.policy, dd.policy, pd.policy), ({CATEGORIES}),
+        json_build_array(cs.retries_per_minute, cs.queue_retries_per_minute))::text
+    FROM (SELECT) AS always
+    LEFT JOIN sessions_app_retrysettings cs ON cs.domain_id IS NULL AND cs.project_id IS NULL
+    LEFT JOIN sessions_app_retrysettings ds ON ds.domain_id = p.domain_id
+    LEFT JOIN sessions_app_retrysettings ps ON ps.project_id = p.id
+    LEFT JOIN sessions_app_retrydefaults cd ON cd.domain_id IS NULL AND cd.project_id IS NULL
+    LEFT JOIN sessions_app_retrydefaults dd ON dd.domain_id = p.domain_id
+    LEFT JOIN sessions_app_retrydefaults pd ON pd.project_id = p.id
+"""  # noqa: S608  # a constant
+"""Gives one value about the project `p` for `scope_of`."""
+
+_READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"  # noqa: S608
+
+
+def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
+    """The scope of each project by its id, as of now, in one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [sorted(set(project_ids))])
+        return {project_id: scope_of(text) for project_id, text in cursor.fetchall()}
+
+
+def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
+    """The scope of each record's project by its id; read where none came with a record."""
+    known = {each.project_id: each.scope_text for each in records}
+    scopes = {project_id: scope_of(text) for project_id, text in known.items() if text}
+    unknown = known.keys() - scopes.keys()
+    return scopes | retry_scopes(unknown) if unknown else scopes
+
+
+@lru_cache(maxsize=1024)
+def scope_of(text: str) -> RetryScope:
+    """What `SCOPE` gave, ready for decisions."""
+    limit, modes, bounds, policies, categories, per_minute = json.loads(text)
+    if limit is None:
+        limit = DEFAULT_GLOBAL_MAX_RETRIES
+    # None a minute would postpone for ever, which is what the switches are for.
+    pace = Pace(*[None if each is None else max(each, 1) for each in per_minute])
+    return RetryScope(
+        Settings(_strictest(modes), limit),
+        merge_bounds([(layer, Bounds.model_validate(each)) for layer, each in _layers(bounds)]),
+        tuple((layer, InlinePolicy.model_validate(each)) for layer, each in _layers(policies)),
+        compiled_categories(categories),
+        pace,
+    )
+
+
+def _layers(values: Iterable[Any]) -> list[tuple[Layer, Any]]:
+    """Those of the layers that have one."""
+    return [pair for pair in zip(_LAYERS, values, strict=True) if pair[1] is not None]
+
+
+def pace_of(scopes: Mapping[int, RetryScope]) -> Pace:
+    """The storm limits, which are the cluster's, as some of its scopes were read."""
+    return next((scope.pace for scope in scopes.values()), Pace())
+
+
+def _strictest(modes: Iterable[str | None]) -> Mode:
+    found = (Mode(mode) for mode in modes if mode)
+    return max(found, key=_STRICTNESS.__getitem__, default=Mode.ON)
+
+
+def strictest(*, project: Project | None, domain: Domain | None) -> Mode:
+    """The switch that holds in a scope: the strictest of its own and those above it."""
+    wanted = Q(domain=None, project=None)
+    if domain is not None:
+        wanted |= Q(domain=domain)
+    if project is not None:
+        wanted |= Q(project=project)
+    return _strictest(RetrySettings.objects.filter(wanted).values_list("mode", flat=True))

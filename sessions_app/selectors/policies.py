@@ -1,0 +1,109 @@
+"""Reads of named policies and queues that every door shares."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.db.models import F, Q, QuerySet
+
+from retry.policies.documents import PolicyDocument
+from retry.policies.unreachable_rules import shadowed
+from sessions_app.authorization import Action, Actor, authorize, require_user
+from sessions_app.core.errors import NotFound
+from sessions_app.models import (
+    FailureCategory,
+    Membership,
+    Project,
+    Queue,
+    RetryPolicy,
+    RetryPolicyRevision,
+)
+
+
+def policies_visible(actor: Actor) -> QuerySet[RetryPolicy]:
+    """The policies within reach of what the actor may see, archived ones too."""
+    user = require_user(actor)
+    policies = RetryPolicy.objects.select_related("domain", "project__domain")
+    if actor.is_cluster_admin:
+        return policies
+    projects = actor.projects()
+    visible = Q(domain=None, project=None) | Q(project__in=projects.values("pk"))
+    visible |= Q(domain__in=projects.values("domain"))
+    if actor.only_project_id is None:
+        visible |= Q(domain__in=Membership.objects.filter(user=user).values("domain"))
+    return policies.filter(visible)
+
+
+def policies_of(
+    policies: QuerySet[RetryPolicy], domain: str | None, project: str | None
+) -> QuerySet[RetryPolicy]:
+    """Those of one scope: a project of a domain, a domain itself, or else the cluster."""
+    if project is not None:
+        return policies.filter(project__name=project, project__domain__name=domain)
+    if domain is not None:
+        return policies.filter(domain__name=domain)
+    return policies.filter(domain=None, project=None)
+
+
+def policy_get(actor: Actor, name: str, domain: str | None, project: str | None) -> RetryPolicy:
+    """A policy of exactly this scope; raises `NotFound`."""
+    found = policies_of(policies_visible(actor), domain, project).filter(name=name).first()
+    if found is None:
+        raise NotFound(f"no retry policy {name} there")
+    return found
+
+
+def queues_visible(actor: Actor) -> QuerySet[Queue]:
+    """The queues of the projects that the actor may see, with what they hold."""
+    require_user(actor)
+    queues = Queue.objects.select_related("project__domain", "usage")
+    if actor.is_cluster_admin:
+        return queues
+    return queues.filter(project__in=actor.projects().values("pk"))
+
+
+def queue_get(project: Project, name: str) -> Queue:
+    """A queue of a project that the actor may see, with what it holds; raises `NotFound`."""
+    found = Queue.objects.select_related("usage").filter(project=project, name=name).first()
+    if found is None:
+        raise NotFound(f"no queue {project.address}/{name}")
+    found.project = project
+    return found
+
+
+def category_get(actor: Actor, name: str) -> FailureCategory:
+    """A failure category by its name; raises `NotFound`."""
+    authorize(actor, Action.CATEGORY_READ)
+    found = FailureCategory.objects.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"no failure category {name}")
+    return found
+
+
+def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:
+    """What the policies say now, by the policy's id."""
+    current = RetryPolicyRevision.objects.filter(
+        policy__in=policies, revision=F("policy__revision")
+    )
+    return {revision.policy_id: revision for revision in current}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A revision's document, and what is odd about it though it is valid."""
+
+    document: PolicyDocument
+    warnings: tuple[str, ...]
+    """Rules that are never reached."""
+
+
+def reading_of(revision: RetryPolicyRevision) -> Reading:
+    """What a revision says."""
+    return _read(json.dumps(revision.document))
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Reading:
+    document = PolicyDocument.model_validate_json(text)
+    return Reading(document, tuple(shadowed(document)))

@@ -1,0 +1,327 @@
+"""Reads that every door shares; the first argument is who asks."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from sessions_app.authorization import RULES, Action, Actor, authorize, require_user
+from sessions_app.core.errors import Conflict, DomainError, InvalidInput, NotFound
+from sessions_app.core.near import did_you_mean
+from sessions_app.db.joined_rows import JoinedRows, Part
+from sessions_app.eventlog.archived import archived_chain, archived_session
+from sessions_app.eventlog.reading import RETRY_EVENTS, job_set_exists
+from sessions_app.in_force.retry_scope import SCOPE
+from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, SessionEvent
+from sessions_app.selectors.session_pages import (
+    Place,
+    SessionsWanted,
+    Where,
+    sessions_left,
+    sessions_page,
+    visible_only,
+)
+from sessions_app.selectors.session_rows import attempt_rows, session_row
+
+Thing = TypeVar("Thing")
+NAMES_COMPARED = 1000
+"""How many names are looked through for one that was meant."""
+_RELATED = ("project__domain", "queue", "owner", "decision")
+# Most of a decision's bytes, which no list shows.
+_EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
+
+
+def sessions_visible(actor: Actor) -> QuerySet[Session]:
+    """The sessions of the projects that the actor may see, with what is shown of them.
+
+    To be found by their keys: a list by filters is a `sessions_page`.
+    """
+    require_user(actor)
+    found = Session.objects.select_related(*_RELATED).defer(*_EXPLANATION)
+    if actor.is_cluster_admin:
+        return found
+    return found.filter(project__in=list(actor.projects().values_list("pk", flat=True)))
+
+
+class TipsPage(NamedTuple):
+    """Newest attempts that something is to be done to, newest first."""
+
+    roots: dict[UUID, UUID]
+    """The sessions that the actor may do it to, with their roots."""
+    refusals: dict[UUID, DomainError]
+    """Why not to the others."""
+    order: list[UUID]
+    next: UUID | None
+    """The last of this page, if there are more."""
+    remaining: int
+    """How many come after it, counted up to a limit."""
+
+
+def tips_page(
+    actor: Actor,
+    action: Action,
+    wanted: SessionsWanted,
+    *,
+    after: UUID | None,
+    limit: int,
+) -> TipsPage:
+    """The newest attempts among the `wanted` sessions that come `after` one, up to `limit`.
+
+    Newest first, so that attempts which are made meanwhile are not met again.
+    """
+    tips = replace(wanted, tip=True)
+    if wanted.tip is False:
+        return TipsPage({}, {}, [], None, 0)
+    page = sessions_page(actor, tips, Place(limit + 1, beyond=after))
+    more, page = page[limit:], page[:limit]
+    refusals = {each.pk: why for each in page if (why := _refusal(actor, action, each))}
+    return TipsPage(
+        {each.pk: each.root_id for each in page if each.pk not in refusals},
+        refusals,
+        [each.pk for each in page],
+        page[-1].pk if more else None,
+        sessions_left(actor, tips, page[-1].pk) if more else 0,
+    )
+
+
+def _refusal(actor: Actor, action: Action, session: Session) -> DomainError | None:
+    try:
+        authorize(actor, action, project=session.project, owner_id=session.owner_id)
+    except DomainError as refused:
+        return refused
+    return None
+
+
+def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_READ) -> Session:
+    """One session on which the actor may do `action`, if need be from the log.
+
+    Raises `NotFound`, `NotPermitted`; `Conflict` where something is to be done to a session that
+    is only in the log.
+    """
+    found = session_row(session_id) or archived_session(session_id)
+    scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
+    session = _allowed(actor, action, found, f"no session {session_id}", scope)
+    if session.archived_chain is not None and RULES[action].write:
+        raise Conflict(f"session {session_id} ended long ago and is only in the log")
+    return session
+
+
+def _allowed(
+    actor: Actor, action: Action, found: Thing | None, missing: str, scope: dict[str, Any]
+) -> Thing:
+    """`found`, if the actor may; what they may not see is told like what does not exist."""
+    require_user(actor)
+    if found is None:
+        raise NotFound(missing)
+    try:
+        authorize(actor, action, **scope)
+    except NotFound:
+        raise NotFound(missing) from None
+    return found
+
+
+def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
+    """The ids of each session's chain, oldest first, by root id; read where they are not known."""
+    chains: dict[UUID, list[UUID]] = defaultdict(list)
+    for session in sessions:
+        known = session.chain_ids or session.archived_chain
+        if known:
+            chains[session.root_id] = list(known)
+    unknown = {session.root_id for session in sessions} - chains.keys()
+    if unknown:
+        rows = Session.objects.filter(root__in=unknown).order_by("root_id", "retry_count")
+        for root_id, session_id in rows.values_list("root_id", "pk"):
+            chains[root_id].append(session_id)
+    return chains
+
+
+def chain_counts(sessions: Sequence[Session]) -> dict[UUID, int]:
+    """How many attempts each session's chain has, by root id; read where that is not known."""
+    counts: dict[UUID, int] = {}
+    for session in sessions:
+        known = session.chain_ids or session.archived_chain
+        count = len(known) if known else session.chain_count
+        if count is not None:
+            counts[session.root_id] = count
+    unknown = {session.root_id for session in sessions} - counts.keys()
+    if unknown:
+        tips = Session.objects.filter(root__in=unknown, tip=True)
+        counts |= {root: count + 1 for root, count in tips.values_list("root_id", "retry_count")}
+    return counts
+
+
+def chain_attempts(session: Session) -> list[Session]:
+    """All attempts of a session's chain, oldest first."""
+    if session.archived_chain is not None:
+        return archived_chain(session.archived_chain)
+    return attempt_rows(session.pk)
+
+
+def attempts_get(actor: Actor, session_id: UUID, action: Action) -> list[Session]:
+    """The chain of any of its members, oldest first, if the actor may do `action` to it.
+
+    Raises `NotFound`, `NotPermitted`.
+    """
+    attempts = attempt_rows(session_id)
+    if not attempts:
+        return chain_attempts(session_get(actor, session_id, action))
+    scope = {"project": attempts[0].project, "owner_id": attempts[0].owner_id}
+    return _allowed(actor, action, attempts, f"no session {session_id}", scope)
+
+
+def session_events(session: Session) -> QuerySet[SessionEvent]:
+    """The log of one session, in order; without the retry events that its policy switched off."""
+    events = SessionEvent.objects.filter(session_id=session.pk)
+    quiet = session.retry_policy.get("emit_retry_events") is False
+    return events_shown(events, retries=not quiet)
+
+
+def events_shown(events: QuerySet[SessionEvent], *, retries: bool) -> QuerySet[SessionEvent]:
+    """Events with what is shown of them, in the order of each session."""
+    if not retries:
+        events = events.exclude(type__startswith=RETRY_EVENTS)
+    # The order of ids, too: who writes an event of a session holds the session's lock.
+    return events.select_related("project__domain").order_by("seq")
+
+
+def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
+    """The keys of the projects that the actor may see, or of the one that is named."""
+    require_user(actor)
+    require_project(actor, address)
+    visible = actor.projects()
+    if address is not None:
+        domain, _, name = address.partition("/")
+        visible = visible.filter(domain__name=domain, name=name)
+    return list(visible.values_list("pk", flat=True))
+
+
+def require_project(actor: Actor, address: str | None, *, field: str = "project") -> None:
+    """Raise `InvalidInput` naming `field` if a filter names a project that the actor cannot see.
+
+    Else a list that is empty for a typing error would look like one that has nothing in it.
+    """
+    if address is None:
+        return
+    domain, slash, name = address.partition("/")
+    if not slash:
+        raise InvalidInput({field: ["must be written 'domain/name'"]})
+    visible = actor.projects()
+    if visible.filter(domain__name=domain, name=name).exists():
+        return
+    pairs = visible.order_by("pk").values_list("domain__name", "name")[:NAMES_COMPARED]
+    near = did_you_mean(address, (f"{domain}/{name}" for domain, name in pairs))
+    raise InvalidInput({field: [f"no project {address} that you may see{near}"]})
+
+
+def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
+    """The project whose job set `name` is meant: named, the token's, or the default one.
+
+    Raises `NotFound` if there is no such job set that the actor may see, `InvalidInput` if no
+    project is meant.
+    """
+    try:
+        project = project_resolve(actor, address, Action.JOB_SET_READ)
+    except InvalidInput:
+        if address is None or "/" not in address:
+            raise
+        project = None
+    if project is None or not job_set_exists(project.pk, name):
+        raise NotFound(f"no job set {name} in project {address or 'of this token'}")
+    return project
+
+
+def decision_get(session: Session) -> RetryDecision:
+    """The decision about a session; raises `NotFound` while there is none."""
+    if session.archived_chain is not None:
+        decision: RetryDecision | None = getattr(session, "decision", None)
+    else:
+        decision = RetryDecision.objects.filter(session=session).first()
+    if decision is None:
+        text = "it has not ended" if session.finished_at is None else "it succeeded"
+        raise NotFound(f"there is no retry decision about this session: {text}")
+    return decision
+
+
+_PROJECT = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_project p JOIN sessions_app_domain d ON d.id = p.domain_id
+    WHERE """,
+    (Part(Project, "p"), Part(Domain, "d", "domain")),
+)
+_QUEUE = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_project p JOIN sessions_app_domain d ON d.id = p.domain_id
+    JOIN sessions_app_queue q ON q.project_id = p.id
+    WHERE """,
+    (Part(Queue, "q"), Part(Project, "p", "project"), Part(Domain, "d", "project.domain")),
+    scope_text=f"({SCOPE})",
+)
+
+
+def project_resolve(actor: Actor, address: str | None, action: Action) -> Project:
+    """The project of a request: named, the token's, or the default one.
+
+    Raises `InvalidInput` naming `project` if there is none or it does not exist for the actor.
+    """
+    visible = _projects_meant(actor, address)
+    found: list[Project] = _PROJECT.read(visible.parameters, more=visible.sql)
+    if not found:
+        raise InvalidInput(
+            {"project": [f"no project {address or ''} that you may use".replace("  ", " ")]}
+        )
+    (project,) = found
+    authorize(actor, action, project=project)
+    return project
+
+
+def _projects_meant(actor: Actor, address: str | None) -> Where:
+    """At most one project `p` in the domain `d`."""
+    require_user(actor)
+    meant = Where()
+    if address is not None or actor.only_project_id is None:
+        wanted = settings.REPRISE_DEFAULT_PROJECT if address is None else address
+        if wanted is None:
+            raise InvalidInput({"project": ["is required: 'domain/name'"]})
+        if "/" not in wanted:
+            raise InvalidInput({"project": ["must be written 'domain/name'"]})
+        meant = SessionsWanted(project=wanted).places()
+    visible_only(actor, meant)
+    return meant
+
+
+def queue_resolve(actor: Actor, address: str | None, name: str | None, action: Action) -> Queue:
+    """The queue of a request: named, or the default one of its project, which is resolved as by
+    `project_resolve`. Project and retry scope come with it.
+
+    Raises `InvalidInput` naming `project` or `queue`.
+    """
+    wanted = _projects_meant(actor, address)
+    if name is None:
+        wanted.add("q.is_default")
+    else:
+        wanted.add("q.name = %s", name)
+    found: list[Queue] = _QUEUE.read(wanted.parameters, more=wanted.sql)
+    if not found:
+        project = project_resolve(actor, address, action)
+        text = "the project has no default queue: name one" if name is None else f"no queue {name}"
+        raise InvalidInput({"queue": [f"{text} in project {project.address}"]})
+    (queue,) = found
+    authorize(actor, action, project=queue.project)
+    return queue
+
+
+def project_get(actor: Actor, domain: str, name: str, action: Action) -> Project:
+    """A project by its address in a URL; raises `NotFound`, `NotPermitted`."""
+    projects = Project.objects.select_related("domain")
+    found = projects.filter(domain__name=domain, name=name).first()
+    return _allowed(actor, action, found, f"no project {domain}/{name}", {"project": found})
+
+
+def domain_get(actor: Actor, name: str, action: Action) -> Domain:
+    """A domain by its name in a URL; raises `NotFound`, `NotPermitted`."""
+    found = Domain.objects.filter(name=name).first()
+    return _allowed(actor, action, found, f"no domain {name}", {"domain": found})

@@ -1,0 +1,93 @@
+"""How fast things go just now: what the newest part of the log tells."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from django.db import connection
+
+from sessions_app.db.bulk import array
+
+RATE_WINDOW = 10.0
+"""Seconds of which the pace is told, ..."""
+CAUSE_WINDOW = 60.0
+"""... and of which causes are ..."""
+READ = 20_000
+"""... but no more than so many events are read, whosever they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What happened within the last `window` seconds; within the last `cause_window`, why attempts
+    failed, most often first."""
+
+    window: float
+    submitted: int
+    retried: int
+    succeeded: int
+    failed: int
+    cause_window: float
+    causes: Mapping[str, int]
+
+    @property
+    def settled(self) -> int:
+        """Attempts that ended, in whatever way."""
+        return self.succeeded + self.failed
+
+
+# The facts of an event are read only where a cause is among them.
+_RECENT = """
+    WITH seen AS MATERIALIZED (
+        SELECT type, time, attempt, project_id,
+            CASE WHEN type IN ('session.error', 'session.cancelled')
+                THEN data->>'retry_cause' END AS cause
+        FROM sessions_app_sessionevent ORDER BY id DESC LIMIT %(read)s
+    ), told AS (
+        SELECT CASE WHEN count(*) < %(read)s THEN %(long)s ELSE least(%(long)s,
+            greatest(extract(epoch FROM clock_timestamp() - min(time))::float8, 0.1))
+            END AS seconds, clock_timestamp() AS now
+        FROM seen
+    )
+    SELECT told.seconds, f.type, f.cause, f.n, f.lately
+    FROM told LEFT JOIN LATERAL (
+        SELECT type, cause, count(*) AS n,
+            count(*) FILTER (WHERE time > told.now - make_interval(secs => %(short)s)) AS lately
+        FROM seen
+        WHERE time > told.now - make_interval(secs => told.seconds)
+            AND (%(projects)s::bigint[] IS NULL OR project_id = ANY(%(projects)s::bigint[]))
+            AND (type = ANY(%(types)s::text[]) OR (type = 'session.submitted' AND attempt = 0))
+        GROUP BY type, cause
+    ) f ON true
+    ORDER BY f.n DESC, f.cause
+"""
+_TYPES = ("session.retry_dispatched", "session.terminated", "session.error", "session.cancelled")
+
+
+def pace(projects: Collection[int] | None = None) -> Pace:
+    """The pace of some projects, or of all, in one statement whatever the log holds."""
+    wanted = {
+        "read": READ,
+        "short": RATE_WINDOW,
+        "long": CAUSE_WINDOW,
+        "projects": None if projects is None else array(projects),
+        "types": array(_TYPES),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_RECENT, wanted)
+        rows = cursor.fetchall()
+    lately: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
+    for _, kind, cause, found, recent in rows:
+        if kind is not None:
+            lately[kind] += recent
+        if cause:
+            causes[cause] += found
+    return Pace(
+        window=min(RATE_WINDOW, rows[0][0]),
+        submitted=lately["session.submitted"],
+        retried=lately["session.retry_dispatched"],
+        succeeded=lately["session.terminated"],
+        failed=lately["session.error"] + lately["session.cancelled"],
+        cause_window=rows[0][0],
+        causes=dict(causes.most_common()),
+    )

@@ -1,0 +1,177 @@
+"""API tokens: made once, shown once, kept as a hash."""
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import NotFound, NotPermitted
+from sessions_app.db.joined_rows import JoinedRows, Part
+from sessions_app.locks import lock_token
+from sessions_app.models import ApiToken, Domain, Project, RequestBudget
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "rpr_"
+PREFIX_LENGTH = 12
+USE_RESOLUTION = timedelta(minutes=1)
+"""The last use is written at most this often for each token."""
+
+
+def _digest(secret: str) -> str:
+    # A random secret of 256 bits needs no slow hash.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def token_create(
+    *,
+    name: str,
+    user: User | None = None,
+    executor_name: str = "",
+    project: Project | None = None,
+    read_only: bool = False,
+    expires_at: datetime | None = None,
+    made_with: ApiToken | None = None,
+    by: str = "",
+) -> str:
+    """Make a token for a user or an executor; the secret, which is not kept.
+
+    `by` is the person who asked, for the audit log. `made_with` is the token that they came with;
+    raises `NotPermitted` if that was revoked meanwhile.
+    """
+    secret = PREFIX + secrets.token_urlsafe(32)
+    with transaction.atomic(), audited(by=by):
+        if made_with is not None and not lock_token(made_with.pk):
+            raise NotPermitted("the token that makes it was revoked")
+        ApiToken.objects.create(
+            name=name,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=_digest(secret),
+            user=user,
+            executor_name=executor_name,
+            project=project,
+            read_only=read_only,
+            expires_at=expires_at,
+            made_with=made_with.prefix if made_with else "",
+            budget=_budget(made_with, user),
+        )
+    return secret
+
+
+def _budget(made_with: ApiToken | None, user: User | None) -> int | None:
+    """A limit is not multiplied by making tokens; what is made for somebody else is theirs."""
+    if made_with is None or user is None or made_with.user_id != user.pk:
+        return None
+    return made_with.budget_key
+
+
+def token_made(secret: str) -> ApiToken:
+    """The token that was made with this secret, with its bearer and its project."""
+    return ApiToken.objects.select_related("user", "project__domain").get(digest=_digest(secret))
+
+
+_FIND = JoinedRows(
+    """
+    SELECT {columns} FROM sessions_app_apitoken t
+    LEFT JOIN auth_user u ON u.id = t.user_id
+    LEFT JOIN sessions_app_project p ON p.id = t.project_id
+    LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
+    WHERE t.digest = %s AND (t.expires_at IS NULL OR t.expires_at > %s)
+        AND (u.id IS NULL OR u.is_active)
+    """,
+    (
+        Part(ApiToken, "t"),
+        Part(User, "u", "user", without="password"),
+        Part(Project, "p", "project"),
+        Part(Domain, "d", "project.domain"),
+    ),
+    memberships="""(
+        SELECT json_agg(json_build_array(m.role, m.project_id, m.domain_id, o.domain_id))
+        FROM sessions_app_membership m LEFT JOIN sessions_app_project o ON o.id = m.project_id
+        WHERE m.user_id = t.user_id)""",
+)
+
+
+def token_find(secret: str) -> ApiToken | None:
+    """The valid token of this secret with its user's memberships, its use recorded.
+
+    None if it is unknown, has expired, or its user is disabled.
+    """
+    now = timezone.now()
+    found: list[ApiToken] = _FIND.read([_digest(secret), now])
+    if not found:
+        return None
+    (token,) = found
+    if token.last_used_at is None or now - token.last_used_at > USE_RESOLUTION:
+        _record_use(token.pk, now)
+    return token
+
+
+# Of many calls at once one writes, and none waits for another.
+_USED = """
+    UPDATE sessions_app_apitoken SET last_used_at = %(now)s WHERE id = (
+        SELECT id FROM sessions_app_apitoken
+        WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(now)s)
+        FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+def _record_use(token_id: int, now: datetime) -> None:
+    """Write down that a token was used; a call does not fail because that cannot be written."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_USED, {"id": token_id, "now": now})
+    except DatabaseError as error:
+        logger.warning("the use of a token is not recorded: %s", error)
+
+
+@transaction.atomic
+def token_revoke(*, prefix: str, by: str) -> ApiToken:
+    """Forget the token that begins with `prefix`, at once; what it was.
+
+    Raises `NotFound` unless exactly one token begins so.
+    """
+    found = list(ApiToken.objects.select_related("user").filter(prefix=prefix)[:2])
+    if len(found) != 1:
+        raise NotFound(f"{'several tokens begin' if found else 'no token begins'} with {prefix}")
+    _revoke(found, by)
+    return found[0]
+
+
+@transaction.atomic
+def token_revoke_made_with(*, prefix: str, by: str) -> list[ApiToken]:
+    """Forget a token, those that were made with it, those made with these, and so on.
+
+    What they were, the first one first. Raises `NotFound` as `token_revoke`.
+    """
+    found = [token_revoke(prefix=prefix, by=by)]
+    last = [prefix]
+    while last:
+        made = list(ApiToken.objects.select_related("user").filter(made_with__in=last))
+        _revoke(made, by)
+        found += made
+        last = [token.prefix for token in made]
+    return found
+
+
+@transaction.atomic
+def executor_tokens_revoke(executor_name: str, *, by: str) -> None:
+    """Forget all tokens of an executor, at once."""
+    _revoke(list(ApiToken.objects.filter(executor_name=executor_name)), by)
+
+
+def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
+    with audited(by=by, action="token.revoke"):
+        ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()
+    keys = {token.budget_key for token in tokens}
+    # Those that go on count with what was spent before.
+    left = ApiToken.objects.filter(Q(pk__in=keys) | Q(budget__in=keys))
+    spent_by_others = {token.budget_key for token in left.only("budget")}
+    RequestBudget.objects.filter(pk__in=keys - spent_by_others).delete()

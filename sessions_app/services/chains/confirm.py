@@ -1,0 +1,47 @@
+"""Preemption grace: a retry waits less long once the end of its parent's run is confirmed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app import wakeups
+from sessions_app.db.bulk import array
+from sessions_app.locks import LockedSession
+from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
+
+# A retry with a slot under the storm limits has waited for longer than its grace.
+_CONFIRM = """
+    UPDATE sessions_app_retrydecision
+    SET due_at = greatest(%(now)s, preempted_at + make_interval(secs => delay))
+    WHERE session_id = ANY(%(sessions)s::uuid[])
+        AND state = 'scheduled' AND NOT paced AND preempted_at IS NOT NULL
+        AND due_at > greatest(%(now)s, preempted_at + make_interval(secs => delay))
+    RETURNING session_id, due_at
+"""
+
+
+def decisions_confirm(sessions: Sequence[LockedSession], *, now: datetime) -> dict[UUID, int]:
+    """Somebody saw the end of these settled, locked sessions: what waits for it need not.
+
+    The retry after a preemption comes due when it would have, had the end been known: its delay
+    after the preemption was first seen. Returns the number of the last event of each session whose
+    retry was brought forward.
+    """
+    if not sessions:
+        return {}
+    with connection.cursor() as cursor:
+        ids = array(session.id for session in sessions)
+        cursor.execute(_CONFIRM, {"now": now, "sessions": ids})
+        due: dict[UUID, datetime] = dict(cursor.fetchall())
+    changes = [_brought_forward(each, due[each.id]) for each in sessions if each.id in due]
+    sessions_change(changes, now=now)
+    wakeups.retries_due_after_commit(due.values(), now=now)
+    return {change.session.id: change.session.event_seq + 1 for change in changes}
+
+
+def _brought_forward(session: LockedSession, due_at: datetime) -> Change:
+    told = {"reason": "the end of the run is confirmed", "due_at": fact(due_at)}
+    event = Event("session.retry_scheduled", {**told, "decision": {"due_at": fact(due_at)}})
+    return Change(session, {}, [event])

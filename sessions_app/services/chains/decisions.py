@@ -1,0 +1,237 @@
+"""How decisions are written: inserted once by settle, moved on by dispatch, cancel and switches."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from retry.engine.budgets import MANUAL_BUDGET
+from retry.engine.decide import Decision
+from sessions_app.db.bulk import array, columns
+from sessions_app.services.write.transitions import fact
+
+
+@dataclass(frozen=True, slots=True)
+class NewDecision:
+    """A decision about one session, and the facts it was made from (JSON)."""
+
+    session_id: UUID
+    decision: Decision
+    termination: dict[str, Any]
+    avoid_executor: str
+    resources: dict[str, Any] | None = None
+    """What the next attempt gets, if that differs."""
+    preempted_at: datetime | None = None
+
+
+class StoredDecision(NamedTuple):
+    """What dispatch, cancel and manual retry need of a decision."""
+
+    session_id: UUID
+    state: str
+    paid_by: str
+    used: int | None
+    limit: int | None
+    cause: str
+    due_at: datetime | None
+    avoid_node: str
+    avoid_executor: str
+    resources: dict[str, Any] | None
+    paced: bool
+    requested_by: str
+
+
+_INSERT = """
+    INSERT INTO sessions_app_retrydecision
+        (session_id, state, action, reason, cause, rule, paid_by, used, "limit", delay, due_at,
+         avoid_node, avoid_executor, termination, policy_revisions, trace, resources,
+         preempted_at, decided_at, dispatched_by)
+    SELECT v.session_id, v.state, v.action, v.reason, v.cause, v.rule, v.paid_by, v.used, v.lim,
+        v.delay, v.due_at, v.avoid_node, v.avoid_executor, v.termination::jsonb,
+        v.revisions::jsonb, v.trace::jsonb, v.resources::jsonb, v.preempted_at, %s, ''
+    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::int[], %s::int[], %s::float8[], %s::timestamptz[], %s::text[], %s::text[], %s::text[],
+        %s::text[], %s::text[], %s::text[], %s::timestamptz[])
+        AS v(session_id, state, action, reason, cause, rule, paid_by, used, lim, delay, due_at,
+             avoid_node, avoid_executor, termination, revisions, trace, resources, preempted_at)
+"""
+_LOCK = """
+    SELECT session_id, state, paid_by, used, "limit", cause, due_at, avoid_node, avoid_executor,
+        resources::text, paced, requested_by
+    FROM sessions_app_retrydecision WHERE session_id = ANY(%s::uuid[])
+    ORDER BY session_id FOR NO KEY UPDATE
+"""
+
+
+def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
+    """Write the decisions of one settled batch in one statement."""
+    if not news:
+        return
+    rows = [
+        (
+            new.session_id,
+            new.decision.state,
+            new.decision.action,
+            new.decision.reason,
+            new.decision.cause.value,
+            new.decision.rule or "",
+            new.decision.paid_by or "",
+            new.decision.used,
+            new.decision.limit,
+            new.decision.delay,
+            new.decision.due_at,
+            new.decision.avoid_node,
+            new.avoid_executor,
+            json.dumps(new.termination),
+            json.dumps(new.decision.revisions),
+            json.dumps(new.decision.trace),
+            None if new.resources is None else json.dumps(new.resources),
+            new.preempted_at,
+        )
+        for new in news
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [now, *columns(rows)])
+
+
+def decision_fact(decision: Decision) -> dict[str, Any]:
+    """A decision as the event of its failure tells it."""
+    return {
+        "state": decision.state,
+        "action": decision.action,
+        "reason": decision.reason,
+        "cause": decision.cause.value,
+        "rule": decision.rule,
+        "paid_by": decision.paid_by,
+        "used": decision.used,
+        "limit": decision.limit,
+        "delay": decision.delay,
+        "due_at": fact(decision.due_at),
+        "next_session_id": None,
+        "dispatched_by": "",
+    }
+
+
+def lock_decisions(session_ids: Sequence[UUID]) -> dict[UUID, StoredDecision]:
+    """Lock the decisions of sessions whose roots are locked."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [array(session_ids)])
+        return {row[0]: _stored(row) for row in cursor.fetchall()}
+
+
+_RESOURCES = StoredDecision._fields.index("resources")
+
+
+def _stored(row: tuple[Any, ...]) -> StoredDecision:
+    # Django's cursors leave JSON to the ORM's fields.
+    text = row[_RESOURCES]
+    decision = StoredDecision._make(row)
+    return decision if text is None else decision._replace(resources=json.loads(text))
+
+
+# Each of these moves decisions whose roots are locked.
+_HOLD = """
+    UPDATE sessions_app_retrydecision SET state = 'held' WHERE session_id = ANY(%s::uuid[])
+"""
+# A slot that is past is lost: it was for the time before the switch was moved.
+_RESUME = """
+    UPDATE sessions_app_retrydecision SET state = 'scheduled', paced = paced AND due_at > %s
+    WHERE session_id = ANY(%s::uuid[])
+"""
+_CANCEL = """
+    UPDATE sessions_app_retrydecision SET state = 'cancelled'
+    WHERE session_id = ANY(%s::uuid[]) RETURNING session_id, paced, due_at
+"""
+_POSTPONE = """
+    UPDATE sessions_app_retrydecision d SET due_at = v.due_at, paced = true
+    FROM unnest(%s::uuid[], %s::timestamptz[]) AS v(session_id, due_at)
+    WHERE d.session_id = v.session_id
+"""
+_REQUEST = """
+    UPDATE sessions_app_retrydecision d SET state = 'scheduled', due_at = v.due_at, paced = true,
+        paid_by = v.paid_by, used = v.used, "limit" = v.lim, resources = v.resources::jsonb,
+        requested_by = %s
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::int[], %s::int[], %s::text[])
+        AS v(session_id, due_at, paid_by, used, lim, resources)
+    WHERE d.session_id = v.session_id
+"""
+_PAID_BY_HAND = """
+    UPDATE sessions_app_retrydecision d SET paid_by = %s, used = v.used, "limit" = NULL
+    FROM unnest(%s::uuid[], %s::int[]) AS v(session_id, used) WHERE d.session_id = v.session_id
+"""
+_DISPATCHED = """
+    UPDATE sessions_app_retrydecision d SET state = 'dispatched', next_session_id = v.child_id,
+        dispatched_at = %s, dispatched_by = v.by, resources = v.resources::jsonb
+    FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[])
+        AS v(session_id, child_id, by, resources)
+    WHERE d.session_id = v.session_id
+"""
+
+
+def decisions_hold(session_ids: Sequence[UUID]) -> None:
+    """Take decisions out of the due index until their switches are on again."""
+    _execute(_HOLD, [array(session_ids)])
+
+
+def decisions_resume(session_ids: Sequence[UUID], *, now: datetime) -> None:
+    """Put held decisions back into the due index."""
+    _execute(_RESUME, [now, array(session_ids)])
+
+
+def decisions_cancel(session_ids: Sequence[UUID]) -> dict[UUID, datetime]:
+    """Cancel waiting decisions; the times of the slots that they had under the storm limits."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CANCEL, [array(session_ids)])
+        return {session_id: due_at for session_id, paced, due_at in cursor.fetchall() if paced}
+
+
+def decisions_postpone(slots: Sequence[tuple[UUID, datetime]]) -> None:
+    """Give due decisions their slots under the storm limits."""
+    _execute(_POSTPONE, columns(slots))
+
+
+class RetryRequest(NamedTuple):
+    """A retry that somebody asked for: its slot, who pays, and what the next attempt gets."""
+
+    session_id: UUID
+    due_at: datetime
+    paid_by: str
+    used: int | None
+    limit: int | None
+    resources: str | None
+    """JSON text; None: those of the attempt before."""
+
+
+def decisions_request(requests: Sequence[RetryRequest], *, by: str) -> None:
+    """Let decisions wait for their slots on behalf of `by`."""
+    _execute(_REQUEST, [by, *columns(requests)])
+
+
+def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:
+    """Note that decisions are carried out by hand, which pays from a counter of its own.
+
+    The pairs are failed sessions and how many retries by hand their chains had before.
+    """
+    if used:
+        _execute(_PAID_BY_HAND, [MANUAL_BUDGET, *columns(used)])
+
+
+def decisions_dispatched(
+    rows: Sequence[tuple[UUID, UUID, str, str | None]], *, now: datetime
+) -> None:
+    """Mark decisions as carried out.
+
+    The rows are failed sessions with their child, who brought it (empty: the engine), and the
+    resources that it got, as JSON text; None if they are its parent's.
+    """
+    if rows:
+        _execute(_DISPATCHED, [now, *columns(rows)])
+
+
+def _execute(statement: str, parameters: Sequence[Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)

@@ -1,0 +1,181 @@
+"""Dispatch: due retries become child sessions. Each exactly once, whoever comes first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from retry.engine.decide import Mode
+from sessions_app import wakeups
+from sessions_app.core.states import RetryState
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.locks import (
+    LockedSession,
+    claim_due,
+    claim_resumable,
+    database_now,
+    lock_sessions,
+    lock_sessions_of,
+)
+from sessions_app.services.chains.children import Retry, children_create
+from sessions_app.services.chains.decisions import (
+    StoredDecision,
+    decisions_hold,
+    decisions_postpone,
+    decisions_resume,
+    lock_decisions,
+)
+from sessions_app.services.chains.storm_slots import slots_reserve
+from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
+
+BATCH = 200
+OVER_THE_LIMIT = "over the limit of retries a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchResult:
+    """What one batch did."""
+
+    claimed: int
+    dispatched: int
+    held: int
+    postponed: int = 0
+
+
+def retries_dispatch(limit: int = BATCH) -> DispatchResult:
+    """Turn up to `limit` due decisions into children.
+
+    Holds those whose switch is not on, and postpones those over a storm limit to their slots.
+    """
+    with atomic_step("dispatch"):
+        return _dispatch(limit)
+
+
+def _dispatch(limit: int) -> DispatchResult:
+    found = claim_due(limit)
+    if not found:
+        return DispatchResult(0, 0, 0)
+    now = found[0].now
+    claimed = [each.session_id for each in found]
+    sessions = lock_sessions_of([each.root_id for each in found], claimed)
+    decisions = lock_decisions(claimed)
+    scopes = retry_scopes({session.project_id for session in sessions})
+    due = [session for session in sessions if _is_due(decisions[session.id], now)]
+    held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
+    passed = {session.id for session in held}
+    ready = [s for s in due if s.id not in passed]
+    _hold(held, now)
+    late = _postpone(_in_order(ready, claimed), decisions, scopes, now)
+    retries = [_retry(s, decisions[s.id]) for s in ready if s.id not in late]
+    children_create(retries, scopes, now=now)
+    return DispatchResult(len(claimed), len(retries), len(held), len(late))
+
+
+def _is_due(decision: StoredDecision, now: datetime) -> bool:
+    """Still: another dispatcher may have come between the claim's look and its lock."""
+    due_at = decision.due_at
+    return decision.state == "scheduled" and due_at is not None and due_at <= now
+
+
+def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
+    mode = scope.settings.mode
+    # What a person asked for goes on while retries are paused, as it would have at once.
+    return mode is Mode.OFF or (mode is Mode.PAUSED and not decision.requested_by)
+
+
+def _retry(session: LockedSession, decision: StoredDecision) -> Retry:
+    return Retry(
+        session, decision.paid_by, decision, by=decision.requested_by, resources=decision.resources
+    )
+
+
+def _in_order(sessions: Sequence[LockedSession], claimed: Sequence[UUID]) -> list[LockedSession]:
+    """As they were claimed: what has been due for longest gets the first slot."""
+    found = {session.id: session for session in sessions}
+    return [found[session_id] for session_id in claimed if session_id in found]
+
+
+def _postpone(
+    ready: Sequence[LockedSession],
+    decisions: Mapping[UUID, StoredDecision],
+    scopes: Mapping[int, RetryScope],
+    now: datetime,
+) -> dict[UUID, datetime]:
+    """Give those without a slot theirs; the times of those whose slot is yet to come."""
+    unpaced = [session for session in ready if not decisions[session.id].paced]
+    slots = slots_reserve([session.queue_id for session in unpaced], pace_of(scopes), now=now)
+    late = {
+        session.id: (session, slot)
+        for session, slot in zip(unpaced, slots, strict=True)
+        if slot > now
+    }
+    if late:
+        decisions_postpone([(session_id, slot) for session_id, (_, slot) in late.items()])
+        sessions_change([_postponed(session, slot) for session, slot in late.values()], now=now)
+        wakeups.retries_due_after_commit([slot for _, slot in late.values()], now=now)
+    return {session_id: slot for session_id, (_, slot) in late.items()}
+
+
+def _postponed(session: LockedSession, slot: datetime) -> Change:
+    due_at = fact(slot)
+    told = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
+    return Change(session, {}, [Event("session.retry_postponed", told)])
+
+
+def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
+    if not sessions:
+        return
+    decisions_hold([session.id for session in sessions])
+    told = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
+    event = Event("session.retry_postponed", told)
+    sessions_change(
+        [Change(s, {"retry_state": RetryState.HELD.value}, [event]) for s in sessions],
+        now=now,
+    )
+
+
+def held_resume(limit: int = BATCH) -> int:
+    """Put held retries whose switches are all on back into the due index; how many.
+
+    Those that are overdue get their slots under the storm limits when they are dispatched.
+    """
+    with atomic_step("resume"):
+        return _resume(limit)
+
+
+def _resume(limit: int) -> int:
+    claimed = claim_resumable(limit)
+    if not claimed:
+        return 0
+    now = database_now()
+    sessions = lock_sessions(claimed)
+    scopes = retry_scopes({session.project_id for session in sessions})
+    decisions = lock_decisions([session.id for session in sessions])
+    ready = [
+        s
+        for s in sessions
+        if decisions[s.id].state == "held" and scopes[s.project_id].settings.mode is Mode.ON
+    ]
+    decisions_resume([session.id for session in ready], now=now)
+    told = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
+    event = Event("session.retry_scheduled", told)
+    sessions_change(
+        [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
+        now=now,
+    )
+    wakeups.retries_due_after_commit([decisions[s.id].due_at for s in ready], now=now)
+    return len(ready)
+
+
+def next_due() -> float | None:
+    """Seconds until the next retry is due, by the database's clock; less than 0: it is overdue."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT extract(epoch FROM due_at - clock_timestamp())::float8 "
+            "FROM sessions_app_retrydecision WHERE state = 'scheduled' ORDER BY due_at LIMIT 1"
+        )
+        row: tuple[float] | None = cursor.fetchone()
+    return None if row is None else row[0]

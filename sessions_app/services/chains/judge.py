@@ -1,0 +1,125 @@
+"""Judging ended sessions: what decides about a batch is read at once, then each is decided."""
+
+import json
+import random
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from retry.engine.decide import Chain, Decision, decide
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import Termination
+from retry.policies.inline import parse_policy_json
+from retry.policies.matching import NamedPolicy
+from sessions_app.db.bulk import array
+from sessions_app.in_force.named_policies import applied, named_policies
+from sessions_app.in_force.retry_scope import retry_scopes
+from sessions_app.locks import LockedSession
+from sessions_app.services.chains.decisions import NewDecision
+
+# The tighter of the project's and its domain's quota of memory, for each pod.
+_RESOURCES = """
+    SELECT s.id, c.resources, c.termination_grace_period, (
+        SELECT min(u."limit") FROM sessions_app_projectusage u
+        WHERE u.name = 'resources.memory' AND (u.project_id = p.id OR u.domain_id = p.domain_id)
+        ) / c.cluster_size
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    JOIN sessions_app_project p ON p.id = s.project_id
+    WHERE s.id = ANY(%s::uuid[])
+"""
+
+
+class _Spec(NamedTuple):
+    """What a session had: resources, and the grace period in seconds; `memory_ceiling` in bytes."""
+
+    resources: dict[str, Any]
+    grace: float
+    memory_ceiling: Decimal | None
+
+
+_UNREAD = _Spec({}, 0.0, None)
+
+
+class Judge:
+    """Decides about locked sessions by the policies, bounds and switches of this moment.
+
+    Nobody saw the runs of `unconfirmed` end.
+    """
+
+    def __init__(
+        self, sessions: Sequence[LockedSession], *, unconfirmed: Collection[UUID], now: datetime
+    ):
+        self._now = now
+        self._unconfirmed = unconfirmed
+        self._scopes = retry_scopes({session.project_id for session in sessions})
+        found = named_policies((each.project_id, each.retry_policies) for each in sessions)
+        self._named = {
+            each.id: applied(found[each.project_id], each.retry_policies) for each in sessions
+        }
+        self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
+
+    def decide(self, session: LockedSession, termination: Termination) -> Decision | None:
+        """What comes after this end; None after a success."""
+        scope = self._scopes[session.project_id]
+        spec = self._specs.get(session.id, _UNREAD)
+        return decide(
+            termination,
+            Chain(
+                session_id=str(session.id),
+                session_type=session.session_type,
+                retry_count=session.retry_count,
+                root_created_at=session.root_submitted_at,
+                counters=session.retry_counters,
+                resources=spec.resources,
+                memory_ceiling=spec.memory_ceiling,
+                # Before anybody told the run to stop, its end is the first that was seen of it.
+                preempted_at=session.terminating_at or self._now,
+                confirmed=session.id not in self._unconfirmed,
+                grace_period=spec.grace,
+            ),
+            parse_policy_json(session.retry_policy),
+            scope.bounds,
+            self._named[session.id],
+            scope.categories,
+            scope.settings,
+            self._now,
+            random.random(),  # noqa: S311  # spreads load, guards nothing
+        )
+
+    def record(
+        self,
+        session: LockedSession,
+        decision: Decision,
+        termination: Termination,
+        avoid_executor: str,
+    ) -> NewDecision:
+        """The decision as it is stored, with what it was made from."""
+        spec = self._specs.get(session.id, _UNREAD)
+        changed = decision.resources is not None and decision.resources != spec.resources
+        preempted = decision.cause is RetryCause.PREEMPTED
+        return NewDecision(
+            session.id,
+            decision,
+            termination.to_json(),
+            avoid_executor,
+            dict(decision.resources or {}) if changed else None,
+            (session.terminating_at or self._now) if preempted else None,
+        )
+
+    def _looks_at_spec(self, session: LockedSession) -> bool:
+        named: tuple[NamedPolicy, ...] = self._named[session.id]
+        graced = session.terminating_at is not None or session.id in self._unconfirmed
+        return graced or any(each.grows_memory for each in named)
+
+
+def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:
+    """What is to be known of the sessions that need it, in one query."""
+    if not sessions:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_RESOURCES, [array(session.id for session in sessions)])
+        return {row[0]: _Spec(json.loads(row[1]), *row[2:]) for row in cursor.fetchall()}

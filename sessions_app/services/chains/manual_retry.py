@@ -1,0 +1,270 @@
+"""Manual retry: a person wants another attempt of chains that have ended.
+
+Singly it is made at once. In bulk those over the storm limits wait for their slots, as decisions
+that somebody asked for.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from retry.engine.decide import Mode
+from retry.units.resources import merged_resources
+from sessions_app import wakeups
+from sessions_app.core.errors import Conflict, DomainError, NotFound
+from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.locks import LockedChain, LockedSession, database_now, lock_chains
+from sessions_app.models import Session
+from sessions_app.services.chains.children import MANUAL, Retry, children_create
+from sessions_app.services.chains.decisions import (
+    RetryRequest,
+    StoredDecision,
+    decisions_request,
+    lock_decisions,
+)
+from sessions_app.services.chains.dispatch import OVER_THE_LIMIT
+from sessions_app.services.chains.storm_slots import slots_count, slots_release, slots_reserve
+from sessions_app.services.write.audit import AuditRow, audit_append
+from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
+
+Resources = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Another attempt: `child_id`, or the one that comes at `due_at`.
+
+    Neither is known of an attempt that a dry run would have made at once.
+    """
+
+    child_id: UUID | None = None
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a person wants for all of some chains."""
+
+    by: str
+    resources: Resources
+    """Laid over what each would get."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A chain that gets another attempt."""
+
+    chain: LockedChain
+    retry: Retry
+
+    @property
+    def tip(self) -> LockedSession:
+        return self.chain.tip
+
+    def slot(self, now: datetime) -> datetime | None:
+        """The slot under the storm limits that it has and that is yet to come."""
+        decision = self.retry.decision
+        if decision is None or decision.state != "scheduled" or not decision.paced:
+            return None
+        ahead = decision.due_at is not None and decision.due_at > now
+        return decision.due_at if ahead else None
+
+
+def session_retry(
+    session_id: UUID, root_id: UUID, *, by: str, resources: Resources | None = None
+) -> UUID:
+    """Retry one session of the chain `root_id` as `sessions_retry` does; raises its refusal."""
+    outcome = sessions_retry({session_id: root_id}, by=by, resources=resources)[session_id]
+    if isinstance(outcome, DomainError):
+        raise outcome
+    return outcome
+
+
+def sessions_retry(
+    roots: Mapping[UUID, UUID], *, by: str, resources: Resources | None = None
+) -> dict[UUID, UUID | DomainError]:
+    """Give the chains of sessions another attempt at once, on behalf of `by`.
+
+    `roots` names the sessions and their roots; `resources` are laid over what the attempts would
+    get. Takes one transaction and a fixed number of statements. The outcome of each is the child's
+    id, or why there is none: a waiting retry is brought forward and pays its own budget; any other
+    is counted under `manual`. Clears a cancellation. It is a `Conflict` if the session is not the
+    newest attempt, succeeded, has not ended, or if retries are switched off. The storm limits do
+    not hold these back, but leave the less room for others.
+    """
+    with atomic_step("manual_retry"):
+        scopes, attempts, outcomes = _look(roots, _Asked(by, resources or {}))
+        now = database_now()
+        _uncancel(attempts, now)
+        freed = [(each.tip.queue_id, slot) for each in attempts if (slot := each.slot(now))]
+        slots_release(freed, now=now)
+        slots_count([each.tip.queue_id for each in attempts], pace_of(scopes), now=now)
+        children = children_create([each.retry for each in attempts], scopes, now=now)
+    made = {each.tip.id: child.id for each, child in zip(attempts, children, strict=True)}
+    return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
+
+
+def sessions_retry_paced(
+    roots: Mapping[UUID, UUID],
+    *,
+    by: str,
+    resources: Resources | None = None,
+    dry_run: bool = False,
+) -> dict[UUID, Granted | DomainError]:
+    """As `sessions_retry`, but within the storm limits: those over them wait for their slots.
+
+    Whoever waits for a slot already keeps it. A `dry_run` says the same and changes nothing.
+    """
+    with atomic_step("manual_retry"):
+        asked = _Asked(by, resources or {})
+        scopes, attempts, outcomes = _look(roots, asked)
+        now = database_now()
+        new = [each for each in attempts if each.slot(now) is None]
+        queues = [each.tip.queue_id for each in new]
+        slots = slots_reserve(queues, pace_of(scopes), now=now, dry_run=dry_run)
+        due = {each.tip.id: each.slot(now) or now for each in attempts}
+        due |= {each.tip.id: slot for each, slot in zip(new, slots, strict=True)}
+        late = [each for each in attempts if due[each.tip.id] > now]
+        ready = [each for each in attempts if due[each.tip.id] <= now]
+        found: dict[UUID, Granted | DomainError] = dict(outcomes)
+        found |= {each.tip.id: Granted(due_at=due[each.tip.id]) for each in late}
+        found |= {each.tip.id: Granted() for each in ready}
+        if not dry_run:
+            _uncancel(attempts, now)
+            _request([each for each in late if _changes(each, now)], due, asked, now)
+            children = children_create([each.retry for each in ready], scopes, now=now)
+            made = zip(ready, children, strict=True)
+            found |= {each.tip.id: Granted(child.id) for each, child in made}
+    return {session_id: found[session_id] for session_id in roots}
+
+
+_Looked = tuple[dict[int, RetryScope], list[_Attempt], dict[UUID, DomainError]]
+
+
+def _look(roots: Mapping[UUID, UUID], asked: _Asked) -> _Looked:
+    """Lock chains: their scopes, the attempts that they get, and the refusals by session."""
+    chains = lock_chains(list(set(roots.values())))
+    scopes = retry_scopes({chain.tip.project_id for chain in chains.values()})
+    refusals: dict[UUID, DomainError] = {}
+    granted: list[LockedChain] = []
+    for session_id, root_id in roots.items():
+        refusal = _refusal(session_id, chains.get(root_id), scopes)
+        if refusal is not None:
+            refusals[session_id] = refusal
+        else:
+            granted.append(chains[root_id])
+    decisions = lock_decisions([chain.tip.id for chain in granted]) if granted else {}
+    attempts = [_attempt(chain, decisions.get(chain.tip.id), asked.by) for chain in granted]
+    return scopes, _with_resources(attempts, asked.resources), refusals
+
+
+def _attempt(chain: LockedChain, decision: StoredDecision | None, by: str) -> _Attempt:
+    waits = chain.tip.retry_state in WAITING_RETRY and decision is not None
+    if decision is None or not waits:
+        return _Attempt(chain, Retry(chain.tip, MANUAL, decision, by=by))
+    retry = Retry(chain.tip, decision.paid_by, decision, by=by, resources=decision.resources)
+    return _Attempt(chain, retry)
+
+
+def _with_resources(attempts: Sequence[_Attempt], changes: Resources) -> list[_Attempt]:
+    if not changes or not attempts:
+        return list(attempts)
+    rows = Session.objects.filter(pk__in=[each.tip.id for each in attempts])
+    had = dict(rows.values_list("pk", "spec__resources"))
+    return [replace(each, retry=_changed(each.retry, had, changes)) for each in attempts]
+
+
+def _changed(retry: Retry, had: Mapping[UUID, Resources], changes: Resources) -> Retry:
+    before = had[retry.parent.id] if retry.resources is None else retry.resources
+    after = merged_resources(before, changes)
+    resources = retry.resources if after == before else after
+    return replace(retry, resources=resources, resources_before=before)
+
+
+def _uncancel(attempts: Sequence[_Attempt], now: datetime) -> None:
+    cleared = [
+        Change(each.chain.root, {"cancel_requested_at": None})
+        for each in attempts
+        if each.chain.root.cancel_requested_at is not None
+    ]
+    sessions_change(cleared, now=now)
+
+
+def _changes(attempt: _Attempt, now: datetime) -> bool:
+    """Whether the request adds anything to what waits for its slot already."""
+    return attempt.slot(now) is None or attempt.retry.resources_before is not None
+
+
+def _request(
+    attempts: Sequence[_Attempt], due: Mapping[UUID, datetime], asked: _Asked, now: datetime
+) -> None:
+    """Let attempts wait for their slots on behalf of who asked."""
+    if not attempts:
+        return
+    requests = [_asked_for(each.retry, due[each.tip.id]) for each in attempts]
+    decisions_request(requests, by=asked.by)
+    pairs = list(zip(attempts, requests, strict=True))
+    sessions_change([_waiting(each.tip, told, asked.by) for each, told in pairs], now=now)
+    audit_append([_audit(each, due[each.tip.id], asked.by) for each in attempts], now=now)
+    wakeups.retries_due_after_commit([due[each.tip.id] for each in attempts], now=now)
+
+
+def _asked_for(retry: Retry, slot: datetime) -> RetryRequest:
+    decision = retry.decision
+    resources = None if retry.resources is None else json.dumps(retry.resources)
+    used, limit = (decision.used, decision.limit) if decision else (None, None)
+    if retry.paid_by == MANUAL:
+        used, limit = retry.parent.retry_counters.get(MANUAL, 0), None
+    return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources)
+
+
+def _waiting(tip: LockedSession, asked: RetryRequest, by: str) -> Change:
+    due_at = fact(asked.due_at)
+    facts = {
+        "state": "scheduled",
+        "due_at": due_at,
+        "paid_by": asked.paid_by,
+        "used": asked.used,
+        "limit": asked.limit,
+    }
+    told = {"reason": OVER_THE_LIMIT, "by": by, "due_at": due_at, "decision": facts}
+    event = Event("session.retry_scheduled", told)
+    return Change(tip, {"retry_state": RetryState.SCHEDULED.value}, [event])
+
+
+def _audit(attempt: _Attempt, slot: datetime, by: str) -> AuditRow:
+    retry = attempt.retry
+    data: dict[str, Any] = {"due_at": fact(slot), "paid_by": retry.paid_by}
+    if retry.resources_before is not None:
+        data["resources_before"] = retry.resources_before
+        data["resources"] = retry.resources or retry.resources_before
+    tip = attempt.tip
+    return AuditRow(by, "retry.request", "session", str(tip.id), data, tip.project_id, tip.root_id)
+
+
+def _refusal(
+    session_id: UUID, chain: LockedChain | None, scopes: Mapping[int, RetryScope]
+) -> DomainError | None:
+    if chain is None:
+        return NotFound("there is no such chain")
+    refusal = _ended(session_id, chain.tip)
+    if refusal is None and scopes[chain.tip.project_id].settings.mode is Mode.OFF:
+        return Conflict("retries are switched off here, manual ones too")
+    return refusal
+
+
+def _ended(session_id: UUID, tip: LockedSession) -> DomainError | None:
+    if tip.id != session_id:
+        return Conflict(
+            f"only the newest attempt of a chain can be retried; it is {tip.id}", tip=str(tip.id)
+        )
+    if phase_of(tip.status) is not Phase.FINAL:
+        return Conflict(f"the session is {tip.status.value}: it has not ended")
+    if tip.status is Status.TERMINATED or tip.retry_state == RetryState.SUCCEEDED:
+        return Conflict("the session succeeded: there is nothing to retry")
+    return None

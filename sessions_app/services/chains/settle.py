@@ -1,0 +1,170 @@
+"""Settle: a run has ended. One transaction writes the end, the decision and why.
+
+lock -> terminal state and event -> classify -> decide -> decision -> after commit, a hint.
+Singly or in bulk it is the same few statements.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from retry.engine.decide import Decision
+from retry.evidence.causes import RetryCause, classify
+from retry.evidence.termination import Termination, exit_code_of
+from sessions_app import wakeups
+from sessions_app.core.states import FINAL_STATUSES, RetryState, Status
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.services.chains.decisions import NewDecision, decision_fact, decisions_insert
+from sessions_app.services.chains.judge import Judge
+from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
+
+STATUS_MESSAGE_LENGTH = 1024
+NODE_LENGTH = 253
+_RETRY_EVENTS = {
+    RetryState.SCHEDULED: "session.retry_scheduled",
+    RetryState.HELD: "session.retry_postponed",
+    RetryState.EXHAUSTED: "session.retry_exhausted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ended, and what else is written of it in the same stroke."""
+
+    termination: Termination
+    message: str = ""
+    """For people; the termination's own words if empty."""
+    avoid_executor: bool = False
+    confirmed: bool = True
+    """Somebody saw the run's end; else it may live on for its grace period."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Goes into the event, such as `unfenced`."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Columns of the session, such as `report_seq`."""
+
+
+def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
+    """Settle sessions by id; those already final are left alone. The ids that were settled."""
+    with atomic_step("settle"):
+        locked = [s for s in lock_sessions(list(ends)) if s.status not in FINAL_STATUSES]
+        settle_locked([(session, ends[session.id]) for session in locked], now=database_now())
+    return [session.id for session in locked]
+
+
+def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -> dict[UUID, int]:
+    """Settle sessions whose locks the caller's transaction holds and that are not final.
+
+    Returns the number of each session's last event.
+    """
+    if not ends:
+        return {}
+    ends = [(session, _whole(session, end)) for session, end in ends]
+    unconfirmed = {session.id for session, end in ends if not end.confirmed}
+    judge = Judge([session for session, _ in ends], unconfirmed=unconfirmed, now=now)
+    changes: list[Change] = []
+    decisions: list[NewDecision] = []
+    for session, end in ends:
+        decision = judge.decide(session, end.termination)
+        changes.append(_change(session, end, decision, now))
+        if decision is not None:
+            avoided = session.executor if end.avoid_executor else ""
+            decisions.append(judge.record(session, decision, end.termination, avoided))
+    sessions_change(changes, now=now)
+    decisions_insert(decisions, now=now)
+    wakeups.retries_due_after_commit(
+        [new.decision.due_at for new in decisions if new.decision.state == "scheduled"], now=now
+    )
+    return {c.session.id: c.session.event_seq + len(c.events) for c in changes}
+
+
+def _whole(session: LockedSession, end: End) -> End:
+    """The end with what only the session's row knows."""
+    termination = end.termination
+    if session.cancel_requested_at:
+        # Whoever cancels a chain wants it over: a success or a lost run counts as cancelled, too.
+        termination = replace(termination, status="cancelled")
+    elif session.start_failure is not None and termination.status != "terminated":
+        # What stopping it made of its pod says nothing. If it came to run, and to succeed, before
+        # anybody had stopped it, it has succeeded.
+        termination = Termination.from_json(json.loads(session.start_failure))
+    elif session.preempt_requested_at and _only_gone(termination):
+        # It was on its way out, and nobody saw it end otherwise.
+        conditions = (*termination.conditions, "Preempted")
+        termination = replace(termination, conditions=conditions)
+    if session.node and not termination.node:
+        termination = replace(termination, node=session.node)
+    return end if termination is end.termination else replace(end, termination=termination)
+
+
+def _only_gone(termination: Termination) -> bool:
+    """That the run is there no more is all that is known of its end."""
+    failed = termination.status == "error"
+    return failed and classify(termination) is RetryCause.AGENT_TRANSIENT
+
+
+def _change(session: LockedSession, end: End, decision: Decision | None, now: datetime) -> Change:
+    values: dict[str, Any] = {
+        "status": _status(end.termination),
+        "finished_at": now,
+        "exit_code": exit_code_of(end.termination),
+        "node": end.termination.node[:NODE_LENGTH],
+        "status_message": _message(end),
+        "retry_state": RetryState.SUCCEEDED.value,
+        "retry_cause": "",
+        "failure_category": "",
+        "report_seq": session.report_seq,
+        **end.columns,
+    }
+    facts = dict(end.facts)
+    events = [Event(f"session.{values['status'].lower()}", facts)]
+    if decision is None:
+        if session.retry_count:
+            events.append(Event("session.retry_succeeded", {"attempts": session.retry_count + 1}))
+        return Change(session, values, events)
+    values["retry_state"] = decision.retry_state
+    values["retry_cause"] = decision.cause.value
+    values["failure_category"] = decision.failure_category
+    if values["status"] is Status.CANCELLED and session.status is Status.TERMINATING:
+        # Who asked for it stands there.
+        del values["status_message"]
+    elif session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
+        # Who asked for it, and why, stands there; the executor knows only that somebody did.
+        del values["status_message"]
+    elif session.start_failure is not None and values["status"] is Status.ERROR:
+        del values["status_message"]
+    facts["decision"] = decision_fact(decision)
+    retry_event = _RETRY_EVENTS.get(RetryState(decision.retry_state))
+    if retry_event:
+        events.append(Event(retry_event, _told(decision)))
+    return Change(session, values, events)
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    told: dict[str, Any] = {"reason": decision.reason, "cause": decision.cause.value}
+    if decision.due_at is not None:
+        told |= {"delay": decision.delay, "due_at": fact(decision.due_at)}
+    return told
+
+
+def _status(termination: Termination) -> Status:
+    if termination.status == "cancelled":
+        return Status.CANCELLED
+    return Status.TERMINATED if termination.status == "terminated" else Status.ERROR
+
+
+def _message(end: End) -> str:
+    if end.message:
+        return end.message[:STATUS_MESSAGE_LENGTH]
+    termination = end.termination
+    if termination.status == "terminated":
+        return ""
+    code = exit_code_of(termination)
+    words = (termination.reason, termination.message or termination.pod_message)
+    said = ": ".join(part for part in words if part)
+    if not said and code is not None:
+        said = f"exit code {code}"
+    return (said or str(classify(termination)))[:STATUS_MESSAGE_LENGTH]

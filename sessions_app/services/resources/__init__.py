@@ -1,0 +1,1 @@
+"""Saves what people configure: tenants, queues, policies. in_force/ reads what applies."""

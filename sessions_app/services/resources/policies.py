@@ -1,0 +1,222 @@
+"""Named policies: numbered revisions, names that are unique along a scope line, deletion."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+
+from retry.policies.documents import Metadata, PolicyDocument
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.versions import Expected, version_of
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.policy_uses import policies_uses
+from sessions_app.locks import database_now, lock_policy_name
+from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A policy as it is now; `created` says that it was not there or archived before."""
+
+    policy: RetryPolicy
+    revision: RetryPolicyRevision
+    created: bool
+
+
+def policy_apply(
+    document: PolicyDocument,
+    scope: ConfigScope,
+    *,
+    by: str,
+    create: bool = False,
+    revision: int | None = None,
+    expected: Expected | None = None,
+) -> Applied:
+    """Make a policy of a scope, or a new revision of it if it says something new.
+
+    The document may leave its scope out. With `create` it is a `Conflict` if the policy is there,
+    with `revision` if that is not the one which it is at: somebody else has edited it. It is one,
+    too, if the name is taken in a scope above or below. `Outdated` if it is not `expected`;
+    `InvalidInput` if the document names another scope than `scope`.
+    """
+    document = _placed(document, scope)
+    name = document.metadata.name
+    with transaction.atomic():
+        lock_policy_name(name)
+        own = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
+        if expected is not None:
+            expected.check(policy_version(own) if own else None)
+        if own is None:
+            _require_free(name, scope)
+            own, before = RetryPolicy(**scope.key, name=name, revision=0), None
+        else:
+            before = _current(own)
+        created = before is None or own.archived_at is not None
+        if revision is not None and (before is None or before.revision != revision):
+            raise _edited(before, revision)
+        if before is not None and not created:
+            if create:
+                raise _taken(f"{scope.name} has a retry policy {name!r} already")
+            if before.document == document.document():
+                return Applied(own, before, created=False)
+        return Applied(own, _revise(own, before, document, by), created)
+
+
+def _placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
+    """The document with its scope written out."""
+    domain = scope.project.domain if scope.project else scope.domain
+    told = document.metadata
+    for field, given, meant in (
+        ("domain", told.domain, domain and domain.name),
+        ("project", told.project, scope.project and scope.project.name),
+    ):
+        if given is not None and given != meant:
+            raise InvalidInput({f"metadata.{field}": [f"must be {meant or 'absent'} here"]})
+    metadata = Metadata(
+        name=told.name,
+        domain=domain.name if domain else None,
+        project=scope.project.name if scope.project else None,
+    )
+    return document.model_copy(update={"metadata": metadata})
+
+
+def _locked(policies: QuerySet[RetryPolicy]) -> RetryPolicy | None:
+    return policies.select_for_update(no_key=True, of=("self",)).first()
+
+
+def _current(policy: RetryPolicy) -> RetryPolicyRevision:
+    return RetryPolicyRevision.objects.get(policy=policy, revision=policy.revision)
+
+
+def _require_free(name: str, scope: ConfigScope) -> None:
+    """Raise `Conflict` if a policy above or below has the name: a chain would see both."""
+    line = Q()
+    if scope.project is not None:
+        line = Q(domain=None, project=None) | Q(domain=scope.project.domain)
+    elif scope.domain is not None:
+        line = Q(domain=None, project=None) | Q(project__domain=scope.domain)
+    others = RetryPolicy.objects.filter(line, name=name)
+    for other in others.select_related("domain", "project__domain").order_by("pk"):
+        if other.archived_at is None:
+            raise _taken(f"{other.scope} has a retry policy {name!r}, which this one would hide")
+        if _remove(other.pk) is Deleted.ARCHIVED:
+            raise _taken(f"an archived policy {name!r} of {other.scope} still decides for chains")
+
+
+def _edited(now: RetryPolicyRevision | None, revision: int) -> Conflict:
+    told = f"{now.created_by} made revision {now.revision}" if now else "it was deleted"
+    return Conflict(f"the policy is not at revision {revision} any more: {told}")
+
+
+def _taken(why: str) -> Conflict:
+    return Conflict(why, errors={"metadata.name": ["is taken"]})
+
+
+def _revise(
+    policy: RetryPolicy, before: RetryPolicyRevision | None, document: PolicyDocument, by: str
+) -> RetryPolicyRevision:
+    action = "" if before and policy.archived_at is None else "retry_policy.create"
+    policy.revision += 1
+    policy.archived_at = None
+    with audited(by=by, action=action):
+        policy.save()
+        return RetryPolicyRevision.objects.create(
+            policy=policy,
+            revision=policy.revision,
+            document=document.document(),
+            created_at=database_now(),
+            created_by=by,
+        )
+
+
+class Deleted(StrEnum):
+    """What a deletion came to: an archived policy goes on deciding for chains that name it."""
+
+    DELETED = "deleted"
+    ARCHIVED = "archived"
+
+
+def policy_version(policy: RetryPolicy) -> str:
+    """Which revision of which policy this is."""
+    return version_of(policy.pk, policy.revision, policy.archived_at is None)
+
+
+def policy_delete(
+    name: str, scope: ConfigScope, *, by: str, expected: Expected | None = None
+) -> Deleted:
+    """Delete a policy; while unfinished chains or waiting retries name it, it is archived.
+
+    Deleting an archived one tries again. Raises `NotFound`, `Outdated` if it is not `expected`, and
+    a `Conflict` that lists the queues that name it, and whether it is the default policy.
+    """
+    with transaction.atomic():
+        policy = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
+        if policy is None:
+            raise NotFound(f"no retry policy {name}")
+        if expected is not None:
+            expected.check(policy_version(policy))
+        if policy.archived_at is None:
+            _require_unused(policy)
+            policy.archived_at = database_now()
+            with audited(by=by):
+                policy.save(update_fields=["archived_at"])
+    # Nothing new can name it from here on. Looking for what does may take long in a large
+    # database, and keeps nobody waiting.
+    with transaction.atomic():
+        return _remove(policy.pk)
+
+
+def _require_unused(policy: RetryPolicy) -> None:
+    uses = policies_uses([policy], Queue.objects.all())[policy.pk]
+    places = [f"queue {address}" for address in uses.queues]
+    if uses.default:
+        places.append("the cluster's default_policy")
+    if places:
+        raise Conflict(
+            f"the retry policy {policy.name!r} is named by {len(places)} "
+            f"{'place' if len(places) == 1 else 'places'}, detach it first: {', '.join(places)}",
+            used_by=uses.told(),
+        )
+
+
+def _remove(policy_id: int) -> Deleted:
+    """Remove an archived policy unless a chain needs it still."""
+    policy = RetryPolicy.objects.select_for_update(of=("self",)).filter(pk=policy_id).first()
+    if policy is None:
+        return Deleted.DELETED
+    if policy.archived_at is None or _decides(policy):
+        return Deleted.ARCHIVED
+    policy.delete()
+    return Deleted.DELETED
+
+
+# Each of the four has an index that holds no more than such sessions.
+_DECIDES = """
+    WITH reach AS (SELECT id FROM sessions_app_project
+        WHERE CASE WHEN %(project)s::bigint IS NOT NULL THEN id = %(project)s
+            WHEN %(domain)s::bigint IS NOT NULL THEN domain_id = %(domain)s ELSE true END)
+    SELECT EXISTS (SELECT FROM sessions_app_session s
+            WHERE s.phase = 'waiting' AND s.retry_policies ? %(name)s
+                AND s.project_id IN (SELECT id FROM reach))
+        OR EXISTS (SELECT FROM sessions_app_session s
+            WHERE s.phase = 'live' AND s.retry_policies ? %(name)s
+                AND s.project_id IN (SELECT id FROM reach))
+        OR EXISTS (SELECT FROM sessions_app_session s
+            WHERE s.retry_state = 'held' AND s.retry_policies ? %(name)s
+                AND s.project_id IN (SELECT id FROM reach))
+        OR EXISTS (SELECT FROM sessions_app_retrydecision d
+            JOIN sessions_app_session s ON s.id = d.session_id
+            WHERE d.state = 'scheduled' AND s.retry_policies ? %(name)s
+                AND s.project_id IN (SELECT id FROM reach))
+"""
+
+
+def _decides(policy: RetryPolicy) -> bool:
+    """Whether a chain that can still fail names the policy."""
+    named = {"name": policy.name, "project": policy.project_id, "domain": policy.domain_id}
+    with connection.cursor() as cursor:
+        cursor.execute(_DECIDES, named)
+        row: tuple[bool] = cursor.fetchone()
+    return row[0]

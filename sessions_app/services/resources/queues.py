@@ -1,0 +1,106 @@
+"""Making, changing and deleting queues."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from podspec.quantity import parse_resource
+from sessions_app import wakeups
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.versions import Expected, version_of
+from sessions_app.models import Queue, Session
+from sessions_app.services.resources.policy_names import FIELD, policies_require
+from sessions_app.services.write.records import cordon_check, record_delete, record_save
+
+
+def limits_check(limits: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` unless each limit is an amount of a resource."""
+    for name, amount in limits.items():
+        try:
+            parse_resource(amount)
+        except ValueError as error:
+            raise InvalidInput({"resource_limits": [f"{name}: {error}"]}) from None
+
+
+VERSIONED = (
+    *("is_default", "priority_factor", "resource_limits", "retry_policies"),
+    *("cordoned", "cordon_reason"),
+)
+
+
+def queue_version(queue: Queue) -> str:
+    """Of what can be changed of it."""
+    return version_of(queue.pk, [getattr(queue, name) for name in VERSIONED])
+
+
+def queue_save(
+    queue: Queue,
+    *,
+    by: str,
+    fields: Collection[str] | None = None,
+    expected: Expected | None = None,
+) -> None:
+    """Save a queue (of one that is there only `fields`, if given).
+
+    A new default queue takes the place of the project's old one.
+
+    Raises `InvalidInput` if it is cordoned without a reason, has limits that are none, or names
+    policies that its sessions cannot have; `Conflict` if the project has another queue of its name;
+    `Outdated` if what is stored is not `expected`.
+    """
+    cordon_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
+    limits_check(queue.resource_limits)
+    try:
+        with transaction.atomic():
+            if expected is not None:
+                stored = Queue.objects.select_for_update(no_key=True, of=("self",))
+                found = stored.filter(pk=queue.pk).first()
+                expected.check(queue_version(found) if found else None)
+            if fields is None or FIELD in fields:
+                queue.retry_policies = policies_require(queue.retry_policies, project=queue.project)
+            if queue.is_default:
+                _dethrone(queue, by)
+            record_save(queue, by=by, fields=fields)
+            if not queue.cordoned:
+                wakeups.work_after_commit()
+    except IntegrityError as error:
+        raise _refusal(error, queue) from error
+
+
+def _refusal(error: IntegrityError, queue: Queue) -> Exception:
+    broken = str(error)
+    if "queue_name_unique" in broken:
+        why = f"project {queue.project.address} has a queue {queue.name!r} already"
+        return Conflict(why, errors={"name": ["is taken"]})
+    if "queue_one_default" in broken:
+        return Conflict("another queue was made the default at the same time; try again")
+    return error
+
+
+def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> None:
+    """Delete a queue; a `Conflict` while it has sessions, or is the project's default.
+
+    `Outdated` if it is not `expected`.
+    """
+    with transaction.atomic():
+        # Whoever submits to it holds it until the session is there.
+        locked = Queue.objects.select_for_update(of=("self",)).filter(pk=queue.pk).first()
+        if locked is None:
+            raise NotFound(f"no queue {queue.name}")
+        if expected is not None:
+            expected.check(queue_version(locked))
+        if locked.is_default:
+            raise Conflict("it is the project's default queue: make another the default first")
+        if Session.objects.filter(queue=locked).exists():
+            raise Conflict("the queue has sessions: cordon it, and delete it when they are gone")
+        record_delete(locked, by=by)
+
+
+def _dethrone(queue: Queue, by: str) -> None:
+    others = Queue.objects.select_for_update(no_key=True, of=("self",)).exclude(pk=queue.pk)
+    keys = [other.pk for other in others.filter(project=queue.project, is_default=True)]
+    if keys:
+        with audited(by=by):
+            Queue.objects.filter(pk__in=keys).update(is_default=False)

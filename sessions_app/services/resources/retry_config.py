@@ -1,0 +1,131 @@
+"""Changing the defaults, the bounds and the switches of a scope."""
+
+from collections.abc import Collection
+from typing import Any, TypedDict, Unpack
+
+from django.db import transaction
+
+from retry.engine.decide import Mode
+from retry.policies.inline import Bounds, InlinePolicy, dump_set
+from retry.policies.merge import violations
+from sessions_app import wakeups
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.versions import Expected, version_of
+from sessions_app.in_force.config_scope import ConfigScope
+from sessions_app.in_force.layers import bound_layers
+from sessions_app.locks import database_now
+from sessions_app.models import RetryDefaults, RetrySettings
+from sessions_app.services.resources.policy_names import policies_require
+
+SETTINGS = (
+    "mode",
+    "global_max_retries",
+    "default_policy",
+    "retries_per_minute",
+    "queue_retries_per_minute",
+)
+
+
+def retry_defaults_put(
+    scope: ConfigScope,
+    *,
+    policy: InlinePolicy,
+    bounds: Bounds,
+    by: str,
+    keep: bool = False,
+    unset: Collection[str] = (),
+    expected: Expected | None = None,
+) -> RetryDefaults:
+    """Replace the defaults of a scope; with `keep`, only the fields that are set.
+
+    Those of the policy that are `unset` are inherited again.
+
+    Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above,
+    `Outdated` if they are not `expected`.
+    """
+    told = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
+    with audited(by=by), transaction.atomic():
+        rows = RetryDefaults.objects.select_for_update(no_key=True)
+        row, new = rows.get_or_create(**scope.key, defaults=told)
+        if expected is not None:
+            expected.check(layer_version(None if new else row))
+        if keep:
+            kept = {name: value for name, value in row.policy.items() if name not in unset}
+            policy = InlinePolicy.model_validate(kept | dump_set(policy))
+            bounds = Bounds.model_validate(row.bounds | dump_set(bounds))
+        row.policy = dump_set(policy)
+        row.bounds = _bounds(bounds)
+        row.updated_at = database_now()
+        row.save()
+        over = violations(policy, bound_layers(scope.project, scope.domain))
+        if over:
+            raise InvalidInput({f"policy.{name}": texts for name, texts in over.items()})
+    return row
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    told: dict[str, Any] = bounds.model_dump(mode="json", exclude_none=True)
+    return told
+
+
+def layer_version(row: RetryDefaults | RetrySettings | None) -> str:
+    """Of what was last written; None: nothing was, which is a version, too."""
+    return version_of(None if row is None else [row.pk, row.updated_at])
+
+
+def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | None = None) -> None:
+    """Let a scope inherit everything again; deleting what is not there is fine.
+
+    Raises `Outdated` if they are not `expected`.
+    """
+    with audited(by=by), transaction.atomic():
+        row = RetryDefaults.objects.select_for_update(no_key=True).filter(**scope.key).first()
+        if expected is not None:
+            expected.check(layer_version(row))
+        if row is not None:
+            row.delete()
+
+
+class SettingsValues(TypedDict, total=False):
+    """Fields of `RetrySettings`; all but the mode are the cluster's."""
+
+    mode: Mode
+    global_max_retries: int | None
+    default_policy: str
+    """The name of a policy of the cluster; empty: none."""
+    retries_per_minute: int | None
+    queue_retries_per_minute: int | None
+
+
+def retry_settings_put(
+    scope: ConfigScope,
+    *,
+    by: str,
+    expected: Expected | None = None,
+    **values: Unpack[SettingsValues],
+) -> RetrySettings:
+    """Set what is named of a scope's settings, effective at once; the rest stays as it is.
+
+    Raises `InvalidInput` naming `default_policy` if the cluster has no such policy, `Outdated` if
+    they are not `expected`.
+    """
+    with audited(by=by), transaction.atomic():
+        if name := values.get("default_policy"):
+            policies_require([name], project=None, field="default_policy")
+        rows = RetrySettings.objects.select_for_update(no_key=True)
+        row, new = rows.get_or_create(**scope.key, defaults=_stored(values))
+        if expected is not None:
+            expected.check(layer_version(None if new else row))
+        for field, value in values.items():
+            setattr(row, field, value)
+        row.mode = Mode(row.mode).value
+        row.updated_at = database_now()
+        row.save()
+        wakeups.sweep_after_commit()
+    return row
+
+
+def _stored(values: SettingsValues) -> dict[str, Any]:
+    mode = values.get("mode")
+    return {**values} if mode is None else {**values, "mode": Mode(mode).value}

@@ -1,0 +1,1 @@
+"""Secrets on their way into the database and out of it. The cipher is in core/."""

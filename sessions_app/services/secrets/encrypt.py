@@ -1,0 +1,145 @@
+"""Encrypting what is stored under older keys, or in the clear, under the newest one.
+
+Slice by slice, each a short transaction: sessions go on being submitted and leased meanwhile, since
+every process reads what is encrypted under any of its keys.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from sessions_app.audit.context import audited
+from sessions_app.core.encryption import EncryptionKeys
+from sessions_app.core.errors import SecretUnreadable
+from sessions_app.db.bulk import columns
+from sessions_app.services.secrets.stored import secret_read, secret_stored
+
+SLICE = 500
+_PLAIN = r"whsec\_%"
+
+# One look into an index for each key, however many rows there are.
+_KEYS_OF_SPECS = """
+    WITH RECURSIVE keys(id) AS (
+        (SELECT left(secret_environ, 8) FROM sessions_app_sessionspec
+            WHERE secret_environ IS NOT NULL ORDER BY 1 LIMIT 1)
+        UNION ALL
+        SELECT (SELECT left(secret_environ, 8) FROM sessions_app_sessionspec
+            WHERE secret_environ IS NOT NULL AND left(secret_environ, 8) > keys.id
+            ORDER BY 1 LIMIT 1)
+        FROM keys WHERE keys.id IS NOT NULL)
+    SELECT id FROM keys WHERE id IS NOT NULL
+"""
+_KEYS_OF_WEBHOOKS = r"""
+    SELECT DISTINCT left(stored, 8) FROM sessions_app_webhookendpoint,
+        unnest(ARRAY[secret, previous_secret]) AS stored
+    WHERE stored <> '' AND stored NOT LIKE 'whsec\_%'
+"""
+_OLD_SPECS = """
+    SELECT id, secret_environ FROM sessions_app_sessionspec
+    WHERE secret_environ IS NOT NULL AND left(secret_environ, 8) = %s
+    LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+"""
+_SAVE_SPECS = """
+    UPDATE sessions_app_sessionspec s SET secret_environ = v.stored
+    FROM unnest(%s::uuid[], %s::text[]) AS v(id, stored) WHERE s.id = v.id
+"""
+_OLD_WEBHOOKS = """
+    SELECT id, secret, previous_secret FROM sessions_app_webhookendpoint
+    WHERE secret LIKE %(plain)s OR left(secret, 8) = ANY(%(old)s)
+        OR previous_secret LIKE %(plain)s OR left(previous_secret, 8) = ANY(%(old)s)
+    LIMIT %(limit)s FOR NO KEY UPDATE
+"""
+_SAVE_WEBHOOKS = """
+    UPDATE sessions_app_webhookendpoint w SET secret = v.secret, previous_secret = v.previous
+    FROM unnest(%s::uuid[], %s::text[], %s::text[]) AS v(id, secret, previous) WHERE w.id = v.id
+"""
+_READY = """
+    SELECT count(*) FROM pg_attribute
+    WHERE attrelid = to_regclass('sessions_app_sessionspec') AND attname = 'secret_environ'
+"""
+
+
+class Encrypted(NamedTuple):
+    """How many records were encrypted anew."""
+
+    webhooks: int
+    sessions: int
+
+
+def keys_in_use() -> set[str]:
+    """The ids of the keys that something stored needs."""
+    with connection.cursor() as cursor:
+        cursor.execute(_KEYS_OF_SPECS)
+        found = cursor.fetchall()
+        cursor.execute(_KEYS_OF_WEBHOOKS)
+        return {key for (key,) in [*found, *cursor.fetchall()]}
+
+
+def secrets_check() -> None:
+    """Raise `SecretUnreadable` if something is stored under a key that this process does not have.
+
+    Nothing is looked for before the tables are there.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_READY)
+        if cursor.fetchone() == (0,):
+            return
+    if missing := keys_in_use() - set(_keys().ids):
+        raise SecretUnreadable(
+            f"secrets in the database need the key {', '.join(sorted(missing))}, which is not in "
+            "REPRISE_ENCRYPTION_KEYS: put it there again (docs/production.md)"
+        )
+
+
+def secrets_encrypt() -> Encrypted:
+    """Encrypt all that is stored under an older key that this process has, or in the clear.
+
+    Raises `SecretUnreadable` for what was changed since it was encrypted.
+    """
+    specs = sum(_all_of(lambda key=key: _specs_slice(key)) for key in _keys().ids[1:])  # type: ignore[misc]
+    return Encrypted(_all_of(_webhooks_slice), specs)
+
+
+def _keys() -> EncryptionKeys:
+    keys: EncryptionKeys = settings.ENCRYPTION_KEYS
+    return keys
+
+
+def _all_of(step: Callable[[], int]) -> int:
+    done = 0
+    while found := step():
+        done += found
+    return done
+
+
+def _specs_slice(key: str) -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_OLD_SPECS, [key, SLICE])
+        rows = [(number, _anew(stored)) for number, stored in cursor.fetchall()]
+        if rows:
+            cursor.execute(_SAVE_SPECS, columns(rows))
+    return len(rows)
+
+
+def _webhooks_slice() -> int:
+    wanted: dict[str, Any] = {"plain": _PLAIN, "old": list(_keys().ids[1:]), "limit": SLICE}
+    with (
+        audited(by="", action="webhook.encrypt"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(_OLD_WEBHOOKS, wanted)
+        rows = [(number, _anew(now), _anew(before)) for number, now, before in cursor.fetchall()]
+        if rows:
+            cursor.execute(_SAVE_WEBHOOKS, columns(rows))
+    return len(rows)
+
+
+def _anew(stored: str) -> str:
+    """The same under the newest key; as it is where that cannot be read or need not be changed."""
+    keys = _keys()
+    key, encrypted, _ = stored.partition(".")
+    kept = key == keys.newest or key not in keys.ids if encrypted else not stored
+    return stored if kept else secret_stored(secret_read(stored))

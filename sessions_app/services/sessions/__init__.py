@@ -1,0 +1,1 @@
+"""Sessions are submitted, cancelled, preempted, archived. Retries are in chains/."""

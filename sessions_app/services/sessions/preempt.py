@@ -1,0 +1,103 @@
+"""Preempt: operators take runs off their executors; what comes next is decided as for any end."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from sessions_app import wakeups
+from sessions_app.core.errors import Conflict, DomainError, NotFound
+from sessions_app.core.states import Phase, Status, phase_of
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.services.sessions.unlease import sessions_unlease
+from sessions_app.services.write.audit import AuditRow, audit_append
+from sessions_app.services.write.transitions import Change, Event, sessions_change
+
+
+class Preempted(NamedTuple):
+    """How many runs are asked to stop, and how many leases nobody had accepted yet."""
+
+    stopping: int
+    returned: int
+
+
+def session_preempt(session_id: UUID, *, by: str, reason: str = "") -> None:
+    """Preempt one session as `sessions_preempt` does; raises its refusal."""
+    refusal = sessions_preempt([session_id], by=by, reason=reason)[session_id]
+    if refusal is not None:
+        raise refusal
+
+
+def sessions_preempt(
+    session_ids: Sequence[UUID], *, by: str, reason: str = ""
+) -> dict[UUID, DomainError | None]:
+    """Preempt sessions on behalf of `by`, in one transaction and a fixed number of statements.
+
+    A run is stopped by its executor within its grace period and ends as `preempted`; a session that
+    no executor has accepted goes back to its queue, free of charge. Repeating it changes nothing.
+    What waits, is being stopped or has ended is a `Conflict`, what is unknown `NotFound`: the
+    others are preempted all the same.
+    """
+    with atomic_step("preempt"):
+        locked = {session.id: session for session in lock_sessions(session_ids)}
+        refusals = {each: _refusal(locked.get(each)) for each in session_ids}
+        chosen = [
+            session
+            for session in locked.values()
+            if refusals[session.id] is None and session.preempt_requested_at is None
+        ]
+        now = database_now()
+        preempt_locked(chosen, by=by, reason=reason, now=now)
+        audit_append([_audit(session, by, reason) for session in chosen], now=now)
+    return refusals
+
+
+def preempt_locked(
+    sessions: Sequence[LockedSession], *, by: str, reason: str, now: datetime
+) -> Preempted:
+    """Preempt live sessions that nobody has told to stop, whose locks the caller holds."""
+    message = f"preempted by {by}{reason and ': '}{reason}"
+    running = [session for session in sessions if session.accepted_at is not None]
+    unaccepted = [session for session in sessions if session.accepted_at is None]
+    sessions_change([_stopping(each, by, message, now) for each in running], now=now)
+    if running:
+        wakeups.work_after_commit()
+    if unaccepted:
+        event = "session.lease_returned"
+        sessions_unlease(unaccepted, event=event, reason=message, counted=False, now=now)
+    return Preempted(len(running), len(unaccepted))
+
+
+def _refusal(session: LockedSession | None) -> DomainError | None:
+    if session is None:
+        return NotFound("there is no such session")
+    if session.preempt_requested_at is not None:
+        return None
+    why = ""
+    if phase_of(session.status) is Phase.FINAL:
+        why = f"the session has ended: it is {session.status.value}"
+    elif session.cancel_requested_at is not None:
+        why = "its chain was cancelled"
+    elif session.status is Status.PENDING:
+        why = "the session waits in its queue: there is no run to preempt"
+    elif session.status is Status.TERMINATING:
+        why = "the session is being stopped already"
+    return Conflict(why) if why else None
+
+
+def _stopping(session: LockedSession, by: str, message: str, now: datetime) -> Change:
+    values = {
+        "status": Status.TERMINATING,
+        "status_message": message,
+        "terminating_at": now,
+        "preempt_requested_at": now,
+    }
+    return Change(session, values, [Event("session.terminating", {"reason": message, "by": by})])
+
+
+def _audit(session: LockedSession, by: str, reason: str) -> AuditRow:
+    data, about = {"reason": reason}, str(session.id)
+    return AuditRow(
+        by, "session.preempt", "session", about, data, session.project_id, session.root_id
+    )

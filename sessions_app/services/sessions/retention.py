@@ -1,0 +1,130 @@
+"""Retention: ended chains go from the rows into the log, and later from the log.
+
+A chain goes whole. What the events do not tell of its sessions (whose they are, what they ran, how
+their decisions were reached; of secrets the names) is written into one last event of each, from
+which `sessions_app/eventlog/archived.py` makes the session again. Each function is one short
+transaction over one slice, safe to run beside itself: what another one holds is passed over.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.core.fold import DECISION_FACTS, FACTS
+from sessions_app.db.bulk import array
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.locks import claim_archived, claim_ended, database_now
+from sessions_app.models.events import ARCHIVED
+
+ATTEMPTS = 500
+"""Sessions that one transaction archives, and whose events one deletes, unless one chain has
+more."""
+CHUNKS = 200
+"""Pieces of logs that one transaction deletes: 50 MiB."""
+
+# Of the chains that ended first as many as have `ATTEMPTS` sessions together.
+_ENDED = """
+    SELECT root_id FROM (
+        SELECT root_id, sum(retry_count + 1) OVER (ORDER BY finished_at, id) - retry_count - 1
+            AS before
+        FROM (SELECT id, root_id, retry_count, finished_at FROM sessions_app_session
+            WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
+                AND finished_at < %s
+            ORDER BY finished_at, id LIMIT %s) AS first
+    ) AS counted WHERE before < %s
+"""
+_DELETE_LOGS = """
+    DELETE FROM sessions_app_logchunk WHERE id IN (
+        SELECT l.id FROM sessions_app_session s
+        JOIN sessions_app_logchunk l ON l.session_id = s.id
+        WHERE s.root_id = ANY(%s::uuid[]) LIMIT %s FOR UPDATE OF l SKIP LOCKED)
+"""
+_ARCHIVE = """
+    WITH chains AS (
+        SELECT root_id, jsonb_agg(id ORDER BY retry_count) AS ids
+        FROM sessions_app_session WHERE root_id = ANY(%(roots)s::uuid[]) GROUP BY root_id)
+    INSERT INTO sessions_app_sessionevent
+        (session_id, root_id, project_id, job_set, attempt, seq, type, time, data)
+    SELECT s.id, s.root_id, s.project_id, s.job_set, s.retry_count, s.event_seq + 1, %(type)s,
+        %(now)s, jsonb_build_object('archive', jsonb_build_object(
+            'session', to_jsonb(s) - %(facts)s::text[],
+            'decision', to_jsonb(d) - %(decision_facts)s::text[],
+            'spec', CASE WHEN s.parent_id IS NULL OR b.spec_id <> s.spec_id
+                THEN to_jsonb(p) - 'secret_environ' END,
+            'queue', q.name, 'chain', c.ids, 'cancel_requested_at', r.cancel_requested_at))
+    FROM chains c
+    JOIN sessions_app_session s ON s.root_id = c.root_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    LEFT JOIN sessions_app_session b ON b.id = s.parent_id
+    JOIN sessions_app_sessionspec p ON p.id = s.spec_id
+    JOIN sessions_app_queue q ON q.id = s.queue_id
+    LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    ORDER BY s.root_id, s.retry_count
+    RETURNING session_id
+"""
+
+
+def chains_ended(before: datetime) -> list[UUID]:
+    """The roots of chains that ended before a time, the first ones, as many as one slice takes."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDED, [before, ATTEMPTS, ATTEMPTS])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def logs_delete(roots: Sequence[UUID]) -> int:
+    """Delete up to `CHUNKS` pieces of the logs of chains; how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_LOGS, [array(roots), CHUNKS])
+        return int(cursor.rowcount)
+
+
+def chains_archive(roots: Sequence[UUID], before: datetime) -> int:
+    """Move chains from the rows into the log, if they still are as `chains_ended` found them.
+
+    How many sessions. Their leases must be gone.
+    """
+    with atomic_step("archive"):
+        claimed = array(claim_ended(roots, before))
+        with connection.cursor() as cursor:
+            wanted: dict[str, Any] = {
+                "roots": claimed,
+                "type": ARCHIVED,
+                "now": database_now(),
+                "facts": list(FACTS),
+                "decision_facts": list(DECISION_FACTS),
+            }
+            cursor.execute(_ARCHIVE, wanted)
+            sessions = [row[0] for row in cursor.fetchall()]
+            ids = [array(sessions)]
+            cursor.execute(
+                "DELETE FROM sessions_app_logchunk WHERE session_id = ANY(%s::uuid[])", ids
+            )
+            cursor.execute(
+                "DELETE FROM sessions_app_retrydecision WHERE session_id = ANY(%s::uuid[])", ids
+            )
+            cursor.execute(
+                "DELETE FROM sessions_app_session WHERE id = ANY(%s::uuid[]) RETURNING spec_id", ids
+            )
+            specs = {row[0] for row in cursor.fetchall()}
+            cursor.execute(
+                "DELETE FROM sessions_app_sessionspec WHERE id = ANY(%s::uuid[])", [array(specs)]
+            )
+    return len(sessions)
+
+
+def chains_forget(before: datetime, up_to: int) -> int:
+    """Delete all events of chains that were archived before a time; how many events.
+
+    Only of chains whose archiving has an id of at most `up_to`: those after it are yet to be
+    counted.
+    """
+    with atomic_step("forget"), connection.cursor() as cursor:
+        sessions = claim_archived(before, up_to, ATTEMPTS)
+        cursor.execute(
+            "DELETE FROM sessions_app_sessionevent WHERE session_id = ANY(%s::uuid[])",
+            [array(sessions)],
+        )
+        return int(cursor.rowcount)

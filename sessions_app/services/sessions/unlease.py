@@ -1,0 +1,54 @@
+"""Sending sessions of which nothing was started back to their queue."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from retry.evidence.termination import Termination
+from sessions_app import wakeups
+from sessions_app.core.states import Status
+from sessions_app.locks import LockedSession
+from sessions_app.services.chains.settle import End, settle_locked
+from sessions_app.services.write.transitions import Change, Event, sessions_change
+
+
+def sessions_unlease(
+    sessions: Sequence[LockedSession],
+    *,
+    event: str,
+    reason: str,
+    counted: bool,
+    now: datetime,
+    avoid: str = "",
+) -> None:
+    """Send locked sessions of which no executor started anything back to their queue.
+
+    A `counted` one that was sent back too often ends as `scheduler_timeout` instead; `avoid`
+    names the executor that refused them. Their leases count no more; the caller may delete them.
+    """
+    limit = int(settings.REPRISE["max_lease_returns"])
+    worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
+    changes = []
+    for session in sessions:
+        if session in worn_out:
+            continue
+        values: dict[str, Any] = {
+            "status": Status.PENDING,
+            "scheduled_at": None,
+            "accepted_at": None,
+            "executor": "",
+            "fencing_token": None,
+            "lease_returns": session.lease_returns + counted,
+        }
+        if avoid and avoid not in session.avoid_executors:
+            values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
+            # It is in another line now; the next round says in which.
+            values["scheduling_key"] = None
+        changes.append(Change(session, values, [Event(event, {"reason": reason})]))
+    sessions_change(changes, now=now)
+    text = f"handed back {limit} times by executors, last: {reason}"
+    end = End(Termination(conditions=("Unschedulable",)), message=text)
+    settle_locked([(session, end) for session in worn_out], now=now)
+    wakeups.work_after_commit()

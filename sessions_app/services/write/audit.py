@@ -1,0 +1,124 @@
+"""Appending to the audit log what was done to sessions and tasks, in bulk.
+
+Changes of the configuration are told by the database itself
+(`sessions_app/migrations/_audit_triggers.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from pydantic_core import to_json
+
+from sessions_app.audit.context import ENGINE, TASK, current
+from sessions_app.db.bulk import array, json_array
+from sessions_app.models.audit import DISPATCH
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """Who did what to which object, and in what circumstances.
+
+    For what was done to a session also its project and the root of its chain.
+    """
+
+    actor: str
+    action: str
+    object_type: str
+    object_id: str
+    data: dict[str, Any] = field(default_factory=dict)
+    project_id: int | None = None
+    root: UUID | None = None
+
+
+_APPEND = """
+    INSERT INTO sessions_app_auditentry
+        (time, door, via, actor, action, object_type, object_id, project, domain, root, data)
+    SELECT %s, CASE v.actor WHEN %s THEN %s ELSE %s END, %s::jsonb, v.actor, v.action,
+        v.object_type, v.object_id, coalesce(d.name || '/' || p.name, ''), coalesce(d.name, ''),
+        v.root, v.data::jsonb
+    FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::uuid[],
+            %s::text[]) WITH ORDINALITY
+        AS v(actor, action, object_type, object_id, project_id, root, data, place)
+    LEFT JOIN sessions_app_project p ON p.id = v.project_id
+    LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
+    ORDER BY v.place
+"""
+
+
+# The order and the ids are those of one list (`AuditLog`).
+_DISPATCHED = """
+    INSERT INTO sessions_app_automaticdispatch
+        (id, time, via, object_id, project, domain, root, data)
+    SELECT nextval('sessions_app_auditentry_id_seq'), %s, %s::jsonb, v.object_id,
+        coalesce(d.name || '/' || p.name, ''), coalesce(d.name, ''), v.root, v.data::jsonb
+    FROM unnest(%s::text[], %s::bigint[], %s::uuid[], %s::text[]) WITH ORDINALITY
+        AS v(object_id, project_id, root, data, place)
+    LEFT JOIN sessions_app_project p ON p.id = v.project_id
+    LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
+    ORDER BY v.place
+"""
+_FORGET = """
+    DELETE FROM sessions_app_automaticdispatch WHERE id IN (
+        SELECT id FROM sessions_app_automaticdispatch WHERE time < %s
+        ORDER BY time, id LIMIT %s FOR UPDATE SKIP LOCKED)
+"""
+
+
+def audit_append(rows: Sequence[AuditRow], *, now: datetime) -> None:
+    """Write audit entries in the caller's transaction.
+
+    One statement for people's acts, one for what the engine dispatched; mostly there is one kind.
+    """
+    dispatched = [row for row in rows if (row.actor, row.action) == (ENGINE, DISPATCH)]
+    if dispatched:
+        _dispatched(dispatched, now)
+    if len(dispatched) < len(rows):
+        _acts([row for row in rows if (row.actor, row.action) != (ENGINE, DISPATCH)], now)
+
+
+def dispatches_forget(before: datetime, limit: int) -> int:
+    """Delete up to `limit` automatic dispatches of before a time, the oldest first; how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET, [before, limit])
+        return int(cursor.rowcount)
+
+
+def _dispatched(rows: Sequence[AuditRow], now: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _DISPATCHED,
+            [
+                now,
+                to_json(current().via).decode(),
+                array(row.object_id for row in rows),
+                array(row.project_id for row in rows),
+                array(row.root for row in rows),
+                json_array(row.data for row in rows),
+            ],
+        )
+
+
+def _acts(rows: Sequence[AuditRow], now: datetime) -> None:
+    context = current()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _APPEND,
+            [
+                now,
+                ENGINE,
+                TASK,
+                context.door,
+                to_json(context.via).decode(),
+                array(row.actor for row in rows),
+                array(row.action for row in rows),
+                array(row.object_type for row in rows),
+                array(row.object_id for row in rows),
+                array(row.project_id for row in rows),
+                array(row.root for row in rows),
+                json_array(row.data for row in rows),
+            ],
+        )

@@ -1,0 +1,73 @@
+"""Configuration records of operators: saved and deleted on behalf of somebody, whom the audit log
+names.
+
+For records whose saving keeps nothing else together; others have a service of their own.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from django.db import models, transaction
+
+from sessions_app.audit.context import audited
+from sessions_app.core.errors import InvalidInput
+
+CHANGE = "change"
+
+
+def record_save(
+    record: models.Model,
+    *,
+    by: str,
+    fields: Collection[str] | None = None,
+    many: Mapping[str, Iterable[models.Model]] | None = None,
+    verb: str = CHANGE,
+) -> None:
+    """Save a record, and for its many-to-many fields in `many` the members.
+
+    Of a record that is there only `fields` are written, if given: the others may be somebody
+    else's, such as an executor's heartbeat. A change is audited as `verb`; saving what is there
+    already leaves no entry.
+    """
+    with _on_behalf(record, verb, by), transaction.atomic():
+        stored = _locked(record)
+        told = None if fields is None or stored is None else fields
+        record.save(update_fields=_concrete(record, told))
+        for name, members in (many or {}).items():
+            getattr(record, name).set(members)
+
+
+def record_delete(record: models.Model, *, by: str) -> None:
+    """Delete a record with all that belongs to it."""
+    with audited(by=by), transaction.atomic():
+        stored = _locked(record)
+        if stored is not None:
+            stored.delete()
+
+
+def cordon_check(*, cordoned: bool, reason: str) -> None:
+    """Raise `InvalidInput` if what is closed to new work does not say why."""
+    if cordoned and not reason.strip():
+        raise InvalidInput({"cordon_reason": ["Say why it is cordoned."]})
+
+
+def record_type(kind: type[models.Model]) -> str:
+    """The name of a kind of record in the audit log: `queue`, `periodic_task`."""
+    return str(kind._meta.verbose_name).lower().replace(" ", "_")  # noqa: SLF001
+
+
+def _concrete(record: models.Model, wanted: Collection[str] | None) -> list[str] | None:
+    if wanted is None:
+        return None
+    known = [field.name for field in record._meta.concrete_fields]  # noqa: SLF001
+    return [name for name in known if name in wanted]
+
+
+def _locked(record: models.Model) -> models.Model | None:
+    rows = type(record)._base_manager.filter(pk=record.pk)  # noqa: SLF001
+    return rows.select_for_update(no_key=True, of=("self",)).first() if record.pk else None
+
+
+def _on_behalf(record: models.Model, verb: str, by: str) -> AbstractContextManager[None]:
+    action = "" if verb == CHANGE else f"{record_type(type(record))}.{verb}"
+    return audited(by=by, action=action)

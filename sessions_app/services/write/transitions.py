@@ -1,0 +1,257 @@
+"""The only writer of status: rows and their events, together, in bulk.
+
+A service that holds the locks says what changes in which session and why; this module checks the
+table of transitions, writes all rows in one statement for each set of columns, and all events in
+one. The events carry the changed facts, so that the log always folds to the row.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from sessions_app.core import states
+from sessions_app.core.fold import FACTS
+from sessions_app.core.states import EVENT_TYPES, Status
+from sessions_app.db.bulk import array, json_array
+from sessions_app.eventlog.reading import QUIET, RETRY_EVENTS
+from sessions_app.services.write.usage import Move, usage_note
+from sessions_app.wakeups import webhooks_after_commit
+
+logger = logging.getLogger("sessions_app.events")
+
+# Columns that a change may set, with the type of their array. `status` brings `phase` with it.
+_TYPES = {
+    "status": "text",
+    "phase": "text",
+    "status_message": "text",
+    "scheduled_at": "timestamptz",
+    "accepted_at": "timestamptz",
+    "started_at": "timestamptz",
+    "terminating_at": "timestamptz",
+    "finished_at": "timestamptz",
+    "exit_code": "int",
+    "node": "text",
+    "executor": "text",
+    "retry_cause": "text",
+    "failure_category": "text",
+    "retry_state": "text",
+    "tip": "boolean",
+    "cancel_requested_at": "timestamptz",
+    "preempt_requested_at": "timestamptz",
+    "start_failure": "jsonb",
+    "scheduling_key": "bigint",
+    "avoid_executors": "jsonb",
+    "lease_returns": "smallint",
+    "fencing_token": "bigint",
+    "report_seq": "int",
+    "event_seq": "int",
+}
+_FACTS = frozenset(FACTS)
+_FAILED = frozenset({EVENT_TYPES[Status.ERROR], EVENT_TYPES[Status.CANCELLED]})
+
+
+class Writable(Protocol):
+    """What must be known of a session to write it: its identity and where its log stands."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def root_id(self) -> UUID: ...
+    @property
+    def project_id(self) -> int: ...
+    @property
+    def job_set(self) -> str: ...
+    @property
+    def retry_count(self) -> int: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def event_seq(self) -> int: ...
+
+
+class Movable(Writable, Protocol):
+    """What must be known to change a session that is there."""
+
+    @property
+    def limited(self) -> bool: ...
+    @property
+    def quiet(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Event:
+    """A type of the contract, and what is said beside the changed facts."""
+
+    type: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Change:
+    """New values for columns of one locked session, and the events that tell of them.
+
+    The first event gets the changed facts. A change of facts without an event is refused.
+    """
+
+    session: Movable
+    set: dict[str, Any]
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as it is written; `session` says whose it is."""
+
+    session: Writable
+    seq: int
+    type: str
+    data: dict[str, Any]
+
+
+def sessions_change(
+    changes: Sequence[Change],
+    *,
+    now: datetime,
+    within_quotas: bool = False,
+    beside: Sequence[EventRow] = (),
+) -> None:
+    """Apply changes to sessions that the caller has locked, in its transaction.
+
+    Events `beside` theirs, of sessions that it has just made, are written with them. The counters
+    of their projects follow; with `within_quotas` no further than the limits go.
+    Raises `TransitionNotAllowed` before anything is written if the table forbids one of them.
+    """
+    groups: dict[tuple[str, ...], list[tuple[UUID, dict[str, Any]]]] = defaultdict(list)
+    rows: list[EventRow] = []
+    for change in changes:
+        values = _checked(change)
+        rows.extend(_numbered(change))
+        if change.events:
+            values["event_seq"] = change.session.event_seq + len(change.events)
+        if values:
+            groups[tuple(sorted(values))].append((change.session.id, values))
+    for columns, members in groups.items():
+        _update(columns, members)
+    events_append([*rows, *beside], now=now)
+    usage_note(_moves(changes, within_quotas))
+
+
+def _moves(changes: Sequence[Change], guarded: bool) -> Iterable[Move]:
+    for change in changes:
+        target = change.set.get("status")
+        session = change.session
+        if target is not None and session.limited:
+            before, after = states.phase_of(session.status), states.phase_of(target)
+            yield Move(session.id, session.project_id, before, after, guarded)
+
+
+def _checked(change: Change) -> dict[str, Any]:
+    values = dict(change.set)
+    target = values.get("status")
+    if target is not None:
+        states.check(change.session.status, target)
+        values["phase"] = states.phase_of(target).value
+        values["status"] = target.value
+    if not change.events and not _FACTS.isdisjoint(values):
+        raise AssertionError(f"facts changed without an event: {sorted(values)}")
+    return values
+
+
+def _numbered(change: Change) -> Iterable[EventRow]:
+    for position, event in enumerate(change.events):
+        data = event.data
+        if position == 0:
+            facts = {key: fact(value) for key, value in change.set.items() if key in _FACTS}
+            data = {**facts, **data}
+        if event.type.startswith(RETRY_EVENTS) and change.session.quiet:
+            data = {**data, QUIET: True}
+        yield EventRow(change.session, change.session.event_seq + position + 1, event.type, data)
+
+
+def fact(value: Any) -> Any:
+    """A column's value as an event holds it: times as ISO 8601 text in UTC, ids as text."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    return value
+
+
+def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]) -> None:
+    assignments = ", ".join(
+        f"{column} = v.{column}" + ("::jsonb" if _TYPES[column] == "jsonb" else "")
+        for column in columns
+    )
+    arrays = ", ".join(
+        f"%s::{'text' if _TYPES[column] == 'jsonb' else _TYPES[column]}[]" for column in columns
+    )
+    parameters = [array(member[0] for member in members)]
+    for column in columns:
+        pack = json_array if _TYPES[column] == "jsonb" else array
+        parameters.append(pack(member[1][column] for member in members))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE sessions_app_session s SET {assignments} "  # noqa: S608  # own column names
+            f"FROM unnest(%s::uuid[], {arrays}) AS v(id, {', '.join(columns)}) WHERE s.id = v.id",
+            parameters,
+        )
+        if cursor.rowcount != len(members):
+            raise AssertionError(f"{cursor.rowcount} of {len(members)} locked sessions written")
+
+
+_APPEND = """
+    INSERT INTO sessions_app_sessionevent
+        (session_id, root_id, project_id, job_set, attempt, seq, type, time, data)
+    SELECT v.session_id, v.root_id, v.project_id, v.job_set, v.attempt, v.seq, v.type, %s,
+        v.data::jsonb
+    FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::int[], %s::int[], %s::text[],
+        %s::text[]) AS v(session_id, root_id, project_id, job_set, attempt, seq, type, data)
+"""
+
+
+def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
+    """Write events with the numbers that they carry, in one statement."""
+    if not rows:
+        return
+    webhooks_after_commit()
+    if told := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
+        transaction.on_commit(lambda: _tell(told))
+    sessions = [row.session for row in rows]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _APPEND,
+            [
+                now,
+                array(session.id for session in sessions),
+                array(session.root_id for session in sessions),
+                array(session.project_id for session in sessions),
+                array(session.job_set for session in sessions),
+                array(session.retry_count for session in sessions),
+                array(row.seq for row in rows),
+                array(row.type for row in rows),
+                json_array(row.data for row in rows),
+            ],
+        )
+
+
+def _level(event_type: str) -> int:
+    """Return INFO for the end of an attempt that did not succeed: the log is kept for failures."""
+    return logging.INFO if event_type in _FAILED else logging.DEBUG
+
+
+def _tell(rows: Sequence[tuple[int, EventRow]]) -> None:
+    for level, row in rows:
+        session = row.session
+        told = {
+            "session_id": str(session.id),
+            "root_session_id": str(session.root_id),
+            "attempt": session.retry_count,
+            "change": row.type,
+        }
+        logger.log(level, "session", extra=told)

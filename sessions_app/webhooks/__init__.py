@@ -1,0 +1,1 @@
+"""Webhooks, from the log of events to the wire. Their calls are in api/operations/."""

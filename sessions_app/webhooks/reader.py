@@ -1,0 +1,201 @@
+"""The log read into the outbox of webhooks, by those who keep up together, by others each alone.
+
+Each function is one short transaction, or one for each webhook that is behind, of a fixed number of
+statements, however many events it passes over, under the lock of the outbox.
+"""
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.core.cursors import START, Cursor
+from sessions_app.db.failpoints import atomic_step
+from sessions_app.eventlog.reading import is_quiet
+from sessions_app.locks import database_now, lock_webhooks
+
+SLICE = 2_000
+"""Events of the log that one transaction passes over."""
+MOST_WAITING = 10_000
+"""Deliveries that wait for one webhook; what comes after them waits in the log."""
+
+_HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
+_READER = "SELECT epoch, xid::text, event_id FROM sessions_app_webhookreader WHERE id = 1"
+_SET_READER = """
+    INSERT INTO sessions_app_webhookreader (id, epoch, xid, event_id) VALUES (1, %s, %s::xid8, %s)
+    ON CONFLICT (id) DO UPDATE
+    SET epoch = excluded.epoch, xid = excluded.xid, event_id = excluded.event_id
+"""
+_SET_OWN = """
+    UPDATE sessions_app_webhookendpoint
+    SET epoch = %s::bigint, xid = %s::xid8, event_id = %s::bigint WHERE id = %s
+"""
+_FOLLOWED = """
+    SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint
+        WHERE paused_at IS NULL AND epoch IS NULL)
+"""
+# Those whose outbox is full wait until some of it has gone.
+_BEHIND = """
+    SELECT id, epoch, xid::text, event_id FROM sessions_app_webhookendpoint w
+    WHERE paused_at IS NULL AND epoch IS NOT NULL AND (
+        SELECT count(*) FROM (SELECT FROM sessions_app_webhookdelivery
+            WHERE endpoint_id = w.id AND state = 'waiting' LIMIT %(most)s) AS first) < %(most)s
+    ORDER BY id LIMIT 100
+"""
+# The first event of the next life of the database: its ids are behind all of the one before.
+_NEXT_EPOCH = """
+    SELECT epoch FROM sessions_app_sessionevent WHERE id > %s AND epoch > %s ORDER BY id LIMIT 1
+"""
+# `early`: an event that comes before one of this slice in its session, but not in the log, because
+# its transaction was the younger one and the first to have the session. It must not come later.
+# OFFSET 0: looked for by the session alone; all that is young is much more.
+_READ = f"""
+    WITH fresh AS MATERIALIZED (
+        SELECT id, xid, session_id, project_id, type, seq, {is_quiet("l")} AS quiet
+        FROM sessions_app_sessionevent l
+        WHERE epoch = %(epoch)s AND xid >= %(xid)s::xid8 AND (xid, id) > (%(xid)s::xid8, %(id)s)
+            AND (xid, id) <= (%(to_xid)s::xid8, %(to_id)s)
+        ORDER BY xid, id LIMIT %(limit)s),
+    reached AS MATERIALIZED (
+        SELECT count(*) AS passed, max(xid::text::numeric) AS xid FROM fresh),
+    early AS (
+        SELECT e.* FROM fresh f CROSS JOIN LATERAL (
+            SELECT id, xid, session_id, project_id, type, seq, {is_quiet("l")} AS quiet, epoch
+            FROM sessions_app_sessionevent l
+            WHERE session_id = f.session_id AND seq < f.seq OFFSET 0) AS e
+        WHERE (SELECT passed FROM reached) = %(limit)s AND e.epoch = %(epoch)s
+            AND e.xid >= (SELECT xid FROM reached)::text::xid8
+            AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)),
+    wanted AS MATERIALIZED (
+        SELECT w.id AS endpoint_id, e.id, e.session_id, e.type, e.seq
+        FROM (SELECT * FROM fresh UNION
+            SELECT id, xid, session_id, project_id, type, seq, quiet FROM early) AS e
+        JOIN sessions_app_webhookendpoint w ON w.project_id = e.project_id AND w.paused_at IS NULL
+            AND (w.id = %(endpoint)s::uuid
+                OR %(endpoint)s::uuid IS NULL AND w.epoch IS NULL)
+        WHERE NOT e.quiet AND (w.event_types = '{{}}' OR EXISTS (
+                SELECT FROM unnest(w.event_types) AS t(name) WHERE t.name = e.type
+                OR right(t.name, 1) = '*' AND starts_with(e.type, left(t.name, -1))))
+            AND NOT EXISTS (SELECT FROM sessions_app_webhookdelivery d
+                WHERE d.endpoint_id = w.id AND d.event_id = e.id AND NOT d.redelivery)),
+    made AS (
+        INSERT INTO sessions_app_webhookdelivery
+            (endpoint_id, event_id, session_id, type, state, attempts, due_at, redelivery,
+             created_at, response_excerpt, error)
+        SELECT endpoint_id, id, session_id, type, 'waiting', 0, CASE WHEN
+                row_number() OVER (PARTITION BY endpoint_id, session_id ORDER BY seq) = 1
+                AND NOT EXISTS (SELECT FROM sessions_app_webhookdelivery d
+                    WHERE d.endpoint_id = w.endpoint_id AND d.session_id = w.session_id
+                        AND d.state = 'waiting')
+            THEN %(now)s::timestamptz END, false, %(now)s, '', ''
+        FROM wanted w ORDER BY session_id, seq, endpoint_id
+        RETURNING id)
+    SELECT passed, xid::text, (SELECT max(id) FROM fresh WHERE xid = r.xid::text::xid8),
+        (SELECT count(*) FROM made)
+    FROM reached r
+"""  # noqa: S608  # constants
+_LAST = 2**64 - 1, 2**63 - 1
+
+
+class Read(NamedTuple):
+    """What one look at the log brought."""
+
+    passed: int
+    made: int
+    more: bool
+    """There was more than one slice."""
+
+
+def position_here() -> Cursor:
+    """The end of the log: before it nothing can be written any more."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HERE)
+        epoch, xmin = cursor.fetchone()
+    return Cursor(epoch, int(xmin), 0)
+
+
+def position_shared() -> Cursor:
+    """That of the webhooks that keep up; under the lock of the outbox."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READER)
+        found = cursor.fetchone()
+    return START if found is None else Cursor(found[0], int(found[1]), found[2])
+
+
+def log_read(limit: int = SLICE) -> Read:
+    """Put the next slice of the log into the outbox of all webhooks that keep up."""
+    with atomic_step("webhook_read"):
+        lock_webhooks()
+        here, before = position_here(), position_shared()
+        with connection.cursor() as cursor:
+            cursor.execute(_FOLLOWED)
+            if cursor.fetchone() == (False,):
+                place, read = here, Read(0, 0, more=False)
+            else:
+                place, read = _step(before, here, None, limit)
+            if place != before:
+                cursor.execute(_SET_READER, _parts(place))
+    return read
+
+
+def log_read_behind(limit: int = SLICE) -> bool:
+    """A slice for each webhook that is behind; whether any of them has more before it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BEHIND, {"most": MOST_WAITING})
+        behind = cursor.fetchall()
+    more = [_read_behind(row[0], limit) for row in behind]
+    return any(more)
+
+
+def _read_behind(endpoint: UUID, limit: int) -> bool:
+    with atomic_step("webhook_read"):
+        lock_webhooks()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT epoch, xid::text, event_id FROM sessions_app_webhookendpoint "
+                "WHERE id = %s AND paused_at IS NULL AND epoch IS NOT NULL",
+                [endpoint],
+            )
+            row = cursor.fetchone()
+            if row is None:
+                return False
+            own, shared = Cursor(row[0], int(row[1]), row[2]), position_shared()
+            # In the middle of a slice, what is before a place in its session may lie behind it.
+            if own > shared or shared.id:
+                return False
+            place, read = _step(own, shared, endpoint, limit)
+            joined = place >= shared
+            cursor.execute(_SET_OWN, [*((None,) * 3 if joined else _parts(place)), endpoint])
+    return not joined or read.more
+
+
+def _parts(place: Cursor) -> tuple[int, str, int]:
+    return place.epoch, str(place.xid), place.id
+
+
+def _step(place: Cursor, end: Cursor, endpoint: UUID | None, limit: int) -> tuple[Cursor, Read]:
+    """Read on from a place, no further than to `end`; the place then reached."""
+    same_life = place.epoch == end.epoch
+    # What is before the transaction of `end` is passed whole; of an earlier life, all there is.
+    to = (end.xid, end.id) if same_life else _LAST
+    wanted: dict[str, Any] = {
+        "epoch": place.epoch,
+        "xid": str(place.xid),
+        "id": place.id,
+        "to_xid": str(to[0]),
+        "to_id": to[1],
+        "endpoint": endpoint,
+        "limit": limit,
+        "now": database_now(),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, wanted)
+        passed, last_xid, last_id, made = cursor.fetchone()
+        if passed == limit:
+            return Cursor(place.epoch, int(last_xid), last_id), Read(passed, made, more=True)
+        if same_life:
+            # A place that nothing was read behind stays: it need not be written again.
+            return (end if passed or endpoint else place), Read(passed, made, more=False)
+        cursor.execute(_NEXT_EPOCH, [place.id, place.epoch])
+        following = cursor.fetchone()
+    return Cursor(following[0] if following else end.epoch, 0, 0), Read(passed, made, more=True)
