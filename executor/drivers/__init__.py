@@ -1,1 +1,1 @@
-"""What runs sessions: one module for each kind of cluster."""
+"""What runs sessions: a folder for each kind of place. The agent that asks them is above."""

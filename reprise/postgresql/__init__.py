@@ -1,1 +1,1 @@
-"""Django's backend for PostgreSQL, with a pool that is soon back and limits for calls."""
+"""How the server reaches PostgreSQL: Django's backend with its pool, and other connections."""
