@@ -1,4 +1,4 @@
-"""A wake-up that any thread, and a signal's handler, may ring while another thread waits."""
+"""A wake-up that any thread, and a signal's handler, may give while another thread waits."""
 
 import os
 import select
@@ -6,8 +6,8 @@ from contextlib import suppress
 from math import ceil
 
 
-class Bell:
-    """Rung twice it wakes once. No lock: a handler may interrupt the very thread that waits."""
+class WakeUp:
+    """Set twice it wakes once. No lock: a handler may interrupt the very thread that waits."""
 
     def __init__(self) -> None:
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -15,18 +15,18 @@ class Bell:
     def fileno(self) -> int:
         return self._event
 
-    def ring(self) -> None:
+    def set(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_write(self._event, 1)
 
-    def silence(self) -> None:
+    def clear(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._event)
 
     def wait(self, timeout: float | None) -> None:
-        """Until it is rung, for `timeout` seconds at most; silent afterwards."""
+        """Wait until it is set, for `timeout` seconds at most; it is clear afterwards."""
         # Not `select`, which knows no descriptor above 1,023.
         waiting = select.poll()
         waiting.register(self._event, select.POLLIN)
         if waiting.poll(None if timeout is None else ceil(timeout * 1000)):
-            self.silence()
+            self.clear()

@@ -14,7 +14,7 @@ from executor.drivers.kubernetes import pod_manifest, pod_names
 from executor.drivers.kubernetes.pod_keeper import PodKeeper, PodSettings
 from executor.drivers.kubernetes.pod_run import Place
 from executor.drivers.protocol import Observation, Order, facts
-from executor.drivers.wake_up import Bell
+from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
 
 PROJECT = "REPRISE_PROJECT"
@@ -33,7 +33,7 @@ class KubernetesDriver:
 
     def __init__(self, settings: PodSettings):
         self._settings = settings
-        self._bell = Bell()
+        self._wake_up = WakeUp()
         self._seen: SimpleQueue[Observation] = SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._serving: asyncio.Task[None] | None = None
@@ -93,7 +93,7 @@ class KubernetesDriver:
 
     def poll(self, timeout: float | None) -> list[Observation]:
         if self._seen.empty():
-            self._bell.wait(timeout)
+            self._wake_up.wait(timeout)
         seen = []
         with suppress(Empty):
             while True:
@@ -101,7 +101,7 @@ class KubernetesDriver:
         return seen
 
     def wake(self) -> None:
-        self._bell.ring()
+        self._wake_up.set()
 
     def reclaim(self, files: RunFiles) -> bool:
         place = _read_place(files) or self._keeper.place_of(files.key)
@@ -126,7 +126,7 @@ class KubernetesDriver:
         self._closed.set()
 
     async def _keep(self) -> None:
-        self._keeper = PodKeeper(self._settings, self._tell, self._bell.ring)
+        self._keeper = PodKeeper(self._settings, self._tell, self._wake_up.set)
         self._serving = asyncio.create_task(self._keeper.serve())
         # What is asked comes after the first step of serving.
         self._loop.call_soon(self._ready.set)
@@ -137,7 +137,7 @@ class KubernetesDriver:
 
     def _tell(self, seen: Observation) -> None:
         self._seen.put(seen)
-        self._bell.ring()
+        self._wake_up.set()
 
 
 def _write_place(files: RunFiles, place: Place) -> None:

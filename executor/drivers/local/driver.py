@@ -23,7 +23,7 @@ from executor.drivers.local.isolation import Isolation
 from executor.drivers.local.processes import Family
 from executor.drivers.local.spawn import StartFailedError, spawn
 from executor.drivers.protocol import Observation, Order, facts
-from executor.drivers.wake_up import Bell
+from executor.drivers.wake_up import WakeUp
 from executor.failpoints import reach
 from executor.runs import RunFiles
 from podspec.resources import Amounts, check, limited, requested, total
@@ -85,9 +85,9 @@ class LocalDriver:
         self._children: dict[LeaseKey, _Child] = {}
         self._seen: list[Observation] = []
         self._next_memory_look = 0.0
-        self._bell = Bell()
+        self._wake_up = WakeUp()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._bell, selectors.EVENT_READ, self._bell.silence)
+        self._selector.register(self._wake_up, selectors.EVENT_READ, self._wake_up.clear)
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
         """It has none."""
@@ -155,7 +155,7 @@ class LocalDriver:
         return seen
 
     def wake(self) -> None:
-        self._bell.ring()
+        self._wake_up.set()
 
     def reclaim(self, files: RunFiles) -> bool:
         process = files.read_process() or {}

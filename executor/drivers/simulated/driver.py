@@ -25,7 +25,7 @@ from executor.drivers.simulated.script import (
     own_course,
 )
 from executor.drivers.simulated.virtual_cluster import VirtualCluster, counted
-from executor.drivers.wake_up import Bell
+from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
 from podspec.resources import check
 
@@ -82,7 +82,7 @@ class SimulatedDriver:
         self._plan: list[tuple[float, int, _Run | int, int]] = []
         self._planned = 0
         self._seen: list[Observation] = []
-        self._bell = Bell()
+        self._wake_up = WakeUp()
         self._log = run_log
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
@@ -130,13 +130,13 @@ class SimulatedDriver:
     def poll(self, timeout: float | None) -> list[Observation]:
         self._happen()
         if not self._seen:
-            self._bell.wait(self._pause(timeout))
+            self._wake_up.wait(self._pause(timeout))
             self._happen()
         seen, self._seen = self._seen, []
         return seen
 
     def wake(self) -> None:
-        self._bell.ring()
+        self._wake_up.set()
 
     def reclaim(self, files: RunFiles) -> bool:  # noqa: ARG002
         """What was simulated has ended with the process that did it."""
