@@ -66,7 +66,10 @@ class IsolatedAgent(AgentProcess):
                 os.chown(each, world.user, world.user)
 
     def command(self, *options: str) -> list[str]:
-        arguments = super().command("--isolate-runs", *(options or ("on",)))[3:]
+        # Tests that run beside this one end what its users have, if they have the same.
+        first = 100_000_000 + os.getpid() * 100
+        users = ("--run-users", f"{first}-{first + 99}")
+        arguments = super().command("--isolate-runs", *(options or ("on", *users)))[3:]
         python = ordinary_python() if self._world.user else [sys.executable]
         return [*python, "-c", START, str(self._world.kernel), *arguments]
 
