@@ -16,7 +16,7 @@ from retry.policies.inline import parse_policy_json
 from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
-from sessions_app.core.columns import SESSION, SPEC
+from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, RetryState, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
@@ -187,7 +187,7 @@ _GIVEN: dict[str, _Source] = {
     "avoid_executors": lambda retry, _: json_text(retry.avoid_executors),
 }
 _SENT = {name: SESSION[name].type for name in _GIVEN}
-_BORN = {name: column.born or f"p.{name}" for name, column in SESSION.items()}
+_BORN = {name: each.born or f"p.{name}" for name, each in SESSION.items() if each.born != NULL}
 _BORN |= {name: from_array(name, kind) for name, kind in _SENT.items()}
 _BORN |= {
     "spec_id": "coalesce(v.spec_id, p.spec_id)",

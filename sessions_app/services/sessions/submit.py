@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 from retry.policies.inline import InlinePolicy, dump_set
 from retry.policies.merge import Layer, merge, violations
 from sessions_app import wakeups
-from sessions_app.core.columns import SESSION, SPEC
+from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
 from sessions_app.core.quotas import Quotas
 from sessions_app.core.scheduling_key import scheduling_key_sql
@@ -311,7 +311,11 @@ _GIVEN: dict[str, _Source] = {
 }
 _SENT = {name: SPEC[name] if name in _KEYED else SESSION[name].type for name in _GIVEN}
 
-_BORN = {name: column.born or from_array(name, column.type) for name, column in SESSION.items()}
+_BORN = {
+    name: column.born or from_array(name, column.type)
+    for name, column in SESSION.items()
+    if column.born != NULL
+}
 _BORN |= {
     "created_at": "now.at",
     "root_id": "v.id",
