@@ -7,24 +7,10 @@ The decision is a fact like the others; a later event may change a part of it.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-FACTS = (
-    "status",
-    "status_message",
-    "scheduled_at",
-    "accepted_at",
-    "started_at",
-    "terminating_at",
-    "preempt_requested_at",
-    "finished_at",
-    "exit_code",
-    "node",
-    "executor",
-    "retry_cause",
-    "failure_category",
-    "retry_state",
-    "retry_counters",
-)
-"""The columns of a session that its events rebuild; times as ISO 8601 text in UTC."""
+from sessions_app.core.columns import SESSION
+
+FACTS = tuple(name for name, column in SESSION.items() if column.fact)
+"""The columns of a session that its events rebuild."""
 
 DECISION_FACTS = (
     "state",

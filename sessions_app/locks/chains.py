@@ -1,7 +1,7 @@
 """Sessions, each behind the root of its chain."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +15,10 @@ from sessions_app.locks.usage import NO_NEW_COUNTERS
 
 
 class LockedSession(NamedTuple):
-    """What the services need to know of a session that they hold. JSON columns come as text."""
+    """What the services need to know of a session that they hold. JSON columns come as text.
+
+    A field is the column of that name, unless `_ELSEWHERE` says otherwise.
+    """
 
     id: UUID
     root_id: UUID
@@ -53,21 +56,17 @@ class LockedSession(NamedTuple):
         return '"emit_retry_events": false' in self.retry_policy
 
 
-SESSION_COLUMNS = f"""
-    s.id, s.root_id, s.parent_id, s.project_id, s.queue_id, s.job_set, s.session_type, s.status,
-    s.retry_count, s.tip, s.retry_policy::text, s.retry_policies, s.retry_counters, s.retry_state,
-    s.root_submitted_at, r.cancel_requested_at, s.fencing_token, s.report_seq, s.event_seq,
-    s.accepted_at, s.node, s.executor, s.lease_returns,
-    s.avoid_executors, s.terminating_at, s.preempt_requested_at, s.start_failure::text,
-    EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
+_ELSEWHERE = {
+    "cancel_requested_at": "r.cancel_requested_at",
+    "limited": f"""
+        EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
         OR EXISTS (SELECT FROM sessions_app_projectusage u
             JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
         OR {NO_NEW_COUNTERS}
-"""  # noqa: S608  # constants
-_STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
-    LockedSession._fields.index,
-    ("status", "retry_policies", "retry_counters", "avoid_executors"),
-)
+    """,  # noqa: S608  # constants
+}
+SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in LockedSession._fields)
+"""Of a session `s` whose root is `r`, for `locked_session`."""
 
 # Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
 # planning its statements anew for each batch, which for one session takes PostgreSQL as long as
@@ -131,14 +130,20 @@ def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
 def locked_session(row: Sequence[Any]) -> LockedSession:
     """A row of `SESSION_COLUMNS`."""
     values = list(row)
-    values[_STATUS] = Status(values[_STATUS])
-    # Django's cursors leave JSON to the ORM's fields.
-    values[_POLICIES] = _names(values[_POLICIES])
-    values[_COUNTERS] = json.loads(values[_COUNTERS])
-    values[_AVOIDED] = json.loads(values[_AVOIDED])
+    for position, read in _READ:
+        values[position] = read(values[position])
     return LockedSession._make(values)
 
 
 @lru_cache(maxsize=1024)
 def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
+
+
+_READ: list[tuple[int, Callable[[str], Any]]] = [
+    (LockedSession._fields.index("status"), Status),
+    # Django's cursors leave JSON to the ORM's fields.
+    (LockedSession._fields.index("retry_policies"), _names),
+    (LockedSession._fields.index("retry_counters"), json.loads),
+    (LockedSession._fields.index("avoid_executors"), json.loads),
+]

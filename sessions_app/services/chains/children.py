@@ -1,7 +1,7 @@
 """Children: the next attempts of chains whose last one failed, with all that belongs to them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,9 +16,10 @@ from retry.policies.inline import parse_policy_json
 from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
+from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, RetryState, Status
-from sessions_app.db.bulk import array, columns, json_array
+from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.locks import LockedSession
@@ -63,6 +64,12 @@ class Retry:
         if self.paid_by != MANUAL:
             return {}
         return {"paid_by": MANUAL, "used": self.used_by_hand, "limit": None}
+
+    @property
+    def avoid_executors(self) -> list[str]:
+        """Return the executors that the child does not run on."""
+        name = self.decision.avoid_executor if self.decision else ""
+        return [name] if name else []
 
     @property
     def used_by_hand(self) -> int:
@@ -144,15 +151,20 @@ def _dumped(resources: Mapping[str, Any] | None) -> str | None:
 
 _Pairs = Sequence[tuple[Retry, Child]]
 
-_INSERT_SPECS = """
-    INSERT INTO sessions_app_sessionspec
-        (id, request_digest, image, command, environ, resources, mounts, ports, labels, pod_spec,
-         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period, secret_names,
-         secret_environ)
-    SELECT v.id, c.request_digest, c.image, c.command, c.environ, v.resources::jsonb, c.mounts,
-        c.ports, c.labels, c.pod_spec, c.cluster_size, c.batch_timeout, c.scheduling_timeout,
-        c.termination_grace_period, c.secret_names, c.secret_environ
-    FROM unnest(%s::uuid[], %s::uuid[], %s::text[]) AS v(id, parent_id, resources)
+_Source = Callable[[Retry, Child], Any]
+
+# Where the values of columns come from; JSON as its text.
+_SPEC_GIVEN: dict[str, _Source] = {
+    "id": lambda _, child: child.spec_id,
+    "parent_id": lambda retry, _: retry.parent.id,
+    "resources": lambda retry, _: _dumped(retry.resources),
+}
+_SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb"}
+_SPEC_BORN = {name: f"c.{name}" for name in SPEC}
+_SPEC_BORN |= {name: from_array(name, SPEC[name]) for name in ("id", "resources")}
+_INSERT_SPECS = f"""
+    {inserted("sessions_app_sessionspec", _SPEC_BORN)}
+    FROM {unnested(_SPEC_SENT)}
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_sessionspec c ON c.id = p.spec_id
 """
@@ -160,62 +172,50 @@ _INSERT_SPECS = """
 
 def _insert_specs(pairs: _Pairs) -> None:
     """The specifications of those that get other resources; their own children share them."""
-    rows = [
-        (child.spec_id, retry.parent.id, _dumped(retry.resources))
-        for retry, child in pairs
-        if child.spec_id is not None
-    ]
-    if rows:
+    changed = [pair for pair in pairs if pair[1].spec_id is not None]
+    if changed:
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT_SPECS, columns(rows))
+            cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, *zip(*changed, strict=True)))
 
 
-_KEY = scheduling_key_sql(
-    resources="c.resources",
-    pods="c.cluster_size",
-    pod_spec="c.pod_spec",
-    retry="true",
-    avoid_node="v.avoid_node",
-    avoid_node_of="CASE v.avoid_node WHEN '' THEN '' ELSE p.executor END",
-    avoid_executors="v.avoid_executors::jsonb",
-)
+_GIVEN: dict[str, _Source] = {
+    "id": lambda _, child: child.id,
+    "spec_id": lambda _, child: child.spec_id,
+    "parent_id": lambda retry, _: retry.parent.id,
+    "retry_counters": lambda _, child: json_text(child.counters),
+    "avoid_node": lambda retry, _: retry.decision.avoid_node if retry.decision else "",
+    "avoid_executors": lambda retry, _: json_text(retry.avoid_executors),
+}
+_SENT = {name: SESSION[name].type for name in _GIVEN}
+_BORN = {name: each.born or f"p.{name}" for name, each in SESSION.items() if each.born != NULL}
+_BORN |= {name: from_array(name, kind) for name, kind in _SENT.items()}
+_BORN |= {
+    "spec_id": "coalesce(v.spec_id, p.spec_id)",
+    "creation_id": "r.creation_id || ':retry:' || (p.retry_count + 1)",
+    "created_at": "%(now)s",
+    "retry_count": "p.retry_count + 1",
+    "scheduling_key": scheduling_key_sql(
+        resources="c.resources",
+        pods="c.cluster_size",
+        pod_spec="c.pod_spec",
+        retry="true",
+        avoid_node="v.avoid_node",
+        avoid_node_of="CASE v.avoid_node WHEN '' THEN '' ELSE p.executor END",
+        avoid_executors="v.avoid_executors::jsonb",
+    ),
+}
 _INSERT_CHILDREN = f"""
-    INSERT INTO sessions_app_session
-        (id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
-         priority, status, phase, status_message, created_at, node, executor, parent_id, root_id,
-         root_submitted_at, tip, retry_count, max_retries, retry_policy, retry_policies,
-         retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
-         lease_returns, report_seq, event_seq, scheduling_key)
-    SELECT v.id, coalesce(v.spec_id, p.spec_id), p.project_id, p.queue_id, p.owner_id, p.name,
-        p.job_set, r.creation_id || ':retry:' || (p.retry_count + 1), p.session_type,
-        p.priority, 'PENDING', 'waiting', '', %s, '', '', p.id, p.root_id,
-        p.root_submitted_at, true, p.retry_count + 1, p.max_retries, p.retry_policy,
-        p.retry_policies, v.counters::jsonb, '', '', 'none', v.avoid_node, v.avoid_executors::jsonb,
-        0, 0, 1, {_KEY}
-    FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
-        AS v(id, spec_id, parent_id, counters, avoid_node, avoid_executors)
+    {inserted("sessions_app_session", _BORN)}
+    FROM {unnested(_SENT)}
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_session r ON r.id = p.root_id
     JOIN sessions_app_sessionspec c ON c.id = coalesce(v.spec_id, p.spec_id)
-"""  # noqa: S608  # the key is made of constants
+"""
 
 
 def _insert_children(pairs: _Pairs, now: datetime) -> None:
-    decisions = [retry.decision for retry, _ in pairs]
-    avoided = [decision.avoid_executor if decision else "" for decision in decisions]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT_CHILDREN,
-            [
-                now,
-                array(child.id for _, child in pairs),
-                array(child.spec_id for _, child in pairs),
-                array(retry.parent.id for retry, _ in pairs),
-                json_array(child.counters for _, child in pairs),
-                array(decision.avoid_node if decision else "" for decision in decisions),
-                json_array([name] if name else [] for name in avoided),
-            ],
-        )
+        cursor.execute(_INSERT_CHILDREN, {"now": now, **arrays(_GIVEN, *zip(*pairs, strict=True))})
 
 
 def _tell(pairs: _Pairs, now: datetime) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,11 +13,12 @@ from uuid_utils.compat import uuid7
 from retry.policies.inline import InlinePolicy, dump_set
 from retry.policies.merge import Layer, merge, violations
 from sessions_app import wakeups
+from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
 from sessions_app.core.quotas import Quotas
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, Status
-from sessions_app.db.bulk import array, json_array
+from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.db.deferred import closing
 from sessions_app.db.failpoints import atomic_step
 from sessions_app.in_force.quotas import quotas_read
@@ -270,56 +271,76 @@ def _root(
     return _Root(uuid7(), placed, policy, text, policies, digest, uuid7())
 
 
-_KEY = scheduling_key_sql(
-    resources="v.resources::jsonb", pods="v.pods", pod_spec="v.pod_spec::jsonb", retry="false"
-)
+_Source = Callable[[_Root], Any]
+
+
+def _asked(name: str) -> _Source:
+    if SPEC[name] == "jsonb":
+        return lambda root: _json_or_null(root.placed.submission.spec[name])
+    return lambda root: root.placed.submission.spec[name]
+
+
+def _json_or_null(value: Any) -> str | None:
+    return None if value is None else json_text(value)
+
+
+# Where the values of columns come from; JSON as its text.
+_SPEC_GIVEN: dict[str, _Source] = {name: _asked(name) for name in SPEC} | {
+    "id": lambda root: root.spec_id,
+    "request_digest": lambda root: root.digest,
+    "secret_names": lambda root: _json_or_null(sorted(root.placed.submission.secrets) or None),
+    "secret_environ": lambda root: environ_stored(root.placed.submission.secrets),
+}
+# Of the specification, for the key.
+_KEYED = ("resources", "pod_spec", "cluster_size")
+_GIVEN: dict[str, _Source] = {
+    "id": lambda root: root.id,
+    "spec_id": lambda root: root.spec_id,
+    "project_id": lambda root: root.project_id,
+    "queue_id": lambda root: root.placed.queue.pk,
+    "owner_id": lambda root: root.placed.owner_id,
+    "name": lambda root: root.placed.submission.name,
+    "job_set": lambda root: root.job_set,
+    "creation_id": lambda root: root.creation_id,
+    "session_type": lambda root: root.placed.submission.session_type,
+    "priority": lambda root: root.placed.submission.priority,
+    "max_retries": lambda root: root.policy.max_retries,
+    "retry_policy": lambda root: root.policy_text,
+    "retry_policies": lambda root: json_text(root.policies),
+    **{name: _SPEC_GIVEN[name] for name in _KEYED},
+}
+_SENT = {name: SPEC[name] if name in _KEYED else SESSION[name].type for name in _GIVEN}
+
+_BORN = {
+    name: column.born or from_array(name, column.type)
+    for name, column in SESSION.items()
+    if column.born != NULL
+}
+_BORN |= {
+    "created_at": "now.at",
+    "root_id": "v.id",
+    "root_submitted_at": "now.at",
+    "scheduling_key": scheduling_key_sql(
+        resources="v.resources::jsonb",
+        pods="v.cluster_size",
+        pod_spec="v.pod_spec::jsonb",
+        retry="false",
+    ),
+}
 _INSERT = f"""
-    INSERT INTO sessions_app_session
-        (id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
-         priority, status, phase, status_message, created_at, node, executor, root_id,
-         root_submitted_at, tip, retry_count, max_retries, retry_policy, retry_policies,
-         retry_counters, retry_cause, failure_category, retry_state, avoid_node, avoid_executors,
-         lease_returns, report_seq, event_seq, scheduling_key)
-    SELECT v.id, v.spec_id, v.project_id, v.queue_id, v.owner_id, v.name, v.job_set, v.creation_id,
-        v.session_type, v.priority, 'PENDING', 'waiting', '', now.at, '', '', v.id, now.at, true, 0,
-        v.max_retries, v.retry_policy::jsonb, v.retry_policies::jsonb, '{{}}', '', '', 'none', '',
-        '[]', 0, 0, 1, {_KEY}
-    FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::int[], %s::text[],
-        %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::text[],
-        %s::text[], %s::text[], %s::int[])
-        WITH ORDINALITY
-        AS v(id, spec_id, project_id, queue_id, owner_id, name, job_set, creation_id, session_type,
-             priority, max_retries, retry_policy, retry_policies, resources, pod_spec, pods,
-             position),
-        (SELECT statement_timestamp()) AS now(at)
+    {inserted("sessions_app_session", _BORN)}
+    FROM {unnested(_SENT, numbered="position")}, (SELECT statement_timestamp()) AS now(at)
     ORDER BY v.project_id, v.creation_id, v.position
     ON CONFLICT (project_id, creation_id) DO NOTHING
     RETURNING id, created_at
-"""  # noqa: S608  # the key is made of constants
+"""
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
 
-def _columns(roots: Sequence[_Root]) -> list[str]:
-    """The arrays that `_INSERT` makes rows of."""
-    told = [root.placed.submission for root in roots]
-    return [
-        array(root.id for root in roots),
-        array(root.spec_id for root in roots),
-        array(root.project_id for root in roots),
-        array(root.placed.queue.pk for root in roots),
-        array(root.placed.owner_id for root in roots),
-        array(submission.name for submission in told),
-        array(submission.job_set for submission in told),
-        array(root.creation_id for root in roots),
-        array(submission.session_type for submission in told),
-        array(submission.priority for submission in told),
-        array(root.policy.max_retries for root in roots),
-        array(root.policy_text for root in roots),
-        json_array(root.policies for root in roots),
-        json_array(submission.spec["resources"] for submission in told),
-        json_array(submission.spec["pod_spec"] for submission in told),
-        array(submission.spec["cluster_size"] for submission in told),
-    ]
+_INSERT_SPECS = f"""
+    {inserted("sessions_app_sessionspec", {n: from_array(n, kind) for n, kind in SPEC.items()})}
+    FROM {unnested(SPEC)}
+"""
 
 
 def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
@@ -330,7 +351,7 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     if not roots:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, _columns(roots))
+        cursor.execute(_INSERT, arrays(_GIVEN, roots))
         created = dict(cursor.fetchall())
     new = [root for root in roots if root.id in created]
     if not new:
@@ -348,47 +369,9 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     return set(created)
 
 
-_INSERT_SPECS = """
-    INSERT INTO sessions_app_sessionspec
-        (id, request_digest, image, command, environ, resources, mounts, ports, labels, pod_spec,
-         cluster_size, batch_timeout, scheduling_timeout, termination_grace_period, secret_names,
-         secret_environ)
-    SELECT v.id, v.request_digest, v.image, v.command::jsonb, v.environ::jsonb,
-        v.resources::jsonb, v.mounts::jsonb, v.ports::jsonb, v.labels::jsonb,
-        nullif(v.pod_spec, 'null')::jsonb, v.cluster_size, v.batch_timeout, v.scheduling_timeout,
-        v.termination_grace_period, nullif(v.secret_names, '[]')::jsonb, v.secret_environ
-    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-        %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::float8[], %s::float8[],
-        %s::float8[], %s::text[], %s::text[])
-        AS v(id, request_digest, image, command, environ, resources, mounts, ports, labels,
-             pod_spec, cluster_size, batch_timeout, scheduling_timeout, termination_grace_period,
-             secret_names, secret_environ)
-"""
-_SPEC_JSON = ("command", "environ", "resources", "mounts", "ports", "labels", "pod_spec")
-_SPEC_NUMBERS = (
-    "cluster_size",
-    "batch_timeout",
-    "scheduling_timeout",
-    "termination_grace_period",
-)
-
-
 def _insert_specs(roots: Sequence[_Root]) -> None:
-    specs = [root.placed.submission.spec for root in roots]
-    secrets = [root.placed.submission.secrets for root in roots]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT_SPECS,
-            [
-                array(root.spec_id for root in roots),
-                array(root.digest for root in roots),
-                array(spec["image"] for spec in specs),
-                *(json_array(spec[name] for spec in specs) for name in _SPEC_JSON),
-                *(array(spec[name] for spec in specs) for name in _SPEC_NUMBERS),
-                json_array(sorted(each) for each in secrets),
-                array(environ_stored(each) for each in secrets),
-            ],
-        )
+        cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, roots))
 
 
 class _Found(NamedTuple):

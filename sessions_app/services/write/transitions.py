@@ -10,48 +10,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import connection, transaction
 
 from sessions_app.core import states
+from sessions_app.core.columns import SESSION
 from sessions_app.core.fold import FACTS
 from sessions_app.core.states import EVENT_TYPES, Status
-from sessions_app.db.bulk import array, json_array
+from sessions_app.db.bulk import array, from_array, json_array, unnested
 from sessions_app.eventlog.reading import QUIET, RETRY_EVENTS
 from sessions_app.services.write.usage import Move, usage_note
 from sessions_app.wakeups import webhooks_after_commit
 
 logger = logging.getLogger("sessions_app.events")
 
-# Columns that a change may set, with the type of their array. `status` brings `phase` with it.
-_TYPES = {
-    "status": "text",
-    "phase": "text",
-    "status_message": "text",
-    "scheduled_at": "timestamptz",
-    "accepted_at": "timestamptz",
-    "started_at": "timestamptz",
-    "terminating_at": "timestamptz",
-    "finished_at": "timestamptz",
-    "exit_code": "int",
-    "node": "text",
-    "executor": "text",
-    "retry_cause": "text",
-    "failure_category": "text",
-    "retry_state": "text",
-    "tip": "boolean",
-    "cancel_requested_at": "timestamptz",
-    "preempt_requested_at": "timestamptz",
-    "start_failure": "jsonb",
-    "scheduling_key": "bigint",
-    "avoid_executors": "jsonb",
-    "lease_returns": "smallint",
-    "fencing_token": "bigint",
-    "report_seq": "int",
-    "event_seq": "int",
-}
+# What a change may set. `status` brings `phase` with it.
+_TYPES = {name: column.type for name, column in SESSION.items() if column.changes}
 _FACTS = frozenset(FACTS)
 _FAILED = frozenset({EVENT_TYPES[Status.ERROR], EVENT_TYPES[Status.CANCELLED]})
 
@@ -184,25 +161,24 @@ def fact(value: Any) -> Any:
 
 
 def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]) -> None:
-    assignments = ", ".join(
-        f"{column} = v.{column}" + ("::jsonb" if _TYPES[column] == "jsonb" else "")
-        for column in columns
-    )
-    arrays = ", ".join(
-        f"%s::{'text' if _TYPES[column] == 'jsonb' else _TYPES[column]}[]" for column in columns
-    )
-    parameters = [array(member[0] for member in members)]
+    parameters = {"id": array(member[0] for member in members)}
     for column in columns:
         pack = json_array if _TYPES[column] == "jsonb" else array
-        parameters.append(pack(member[1][column] for member in members))
+        parameters[column] = pack(member[1][column] for member in members)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE sessions_app_session s SET {assignments} "  # noqa: S608  # own column names
-            f"FROM unnest(%s::uuid[], {arrays}) AS v(id, {', '.join(columns)}) WHERE s.id = v.id",
-            parameters,
-        )
+        cursor.execute(_update_of(columns), parameters)
         if cursor.rowcount != len(members):
             raise AssertionError(f"{cursor.rowcount} of {len(members)} locked sessions written")
+
+
+@cache
+def _update_of(columns: tuple[str, ...]) -> str:
+    types = {"id": SESSION["id"].type, **{column: _TYPES[column] for column in columns}}
+    values = ", ".join(f"{column} = {from_array(column, _TYPES[column])}" for column in columns)
+    return (
+        f"UPDATE sessions_app_session s SET {values} "  # noqa: S608  # own column names
+        f"FROM {unnested(types)} WHERE s.id = v.id"
+    )
 
 
 _APPEND = """
