@@ -23,12 +23,38 @@ from reprise_client.answers import (
     Windowed,
 )
 
+DecisionState = str
+"""One of `scheduled`, `held`, `dispatched`, `cancelled`, `final`."""
+
 Health = str
 """One of `alive`, `late`, `silent`, `never_heard`."""
 
 Reason = str
 """One of `quota`, `queue_cordoned`, `project_trouble`, `executor_trouble`, `executor_cordoned`,
 `no_executor`, `no_fit`, `queue_limit`, `avoided`, `capacity`, `position`.
+"""
+
+RetryCause = str
+"""One of `user_cancelled`, `validation_error`, `quota_exceeded`, `preempted`, `evicted`,
+`limit_exceeded`, `agent_transient`, `deadline_exceeded`, `oom_killed`, `image_pull_failure`,
+`start_failure`, `scheduler_timeout`, `kernel_nonzero_exit`, `unknown`.
+"""
+
+RetryReason = str
+"""One of `rule_retry`, `inline_retry`, `default_retry`, `not_batch`, `never_retried`,
+`retries_disabled`, `workload_said_no`, `global_limit`, `rule_fail`, `rule_limit`,
+`cause_not_eligible`, `exit_code_excluded`, `preemption_budget`, `max_retries`, `default_fail`,
+`default_limit`, `no_policy`, `chain_deadline`.
+"""
+
+RetryStateWord = str
+"""One of `none`, `scheduled`, `held`, `retried`, `succeeded`, `exhausted`, `not_retried`,
+`cancelled`.
+"""
+
+Status = str
+"""One of `PENDING`, `SCHEDULED`, `PREPARING`, `PULLING`, `PREPARED`, `CREATING`, `RUNNING`,
+`TERMINATING`, `TERMINATED`, `ERROR`, `CANCELLED`.
 """
 
 
@@ -68,13 +94,13 @@ class RetryState(Answer):
     `summary` names for people the attempt, from 1, and the budget that binds.
     """
 
-    state: str = "none"
+    state: RetryStateWord = "none"
     attempt: int = 0
     max_attempts: int | None = None
     summary: str = ""
     due_at: datetime | None = None
     next_session_id: str | None = None
-    reason: str | None = None
+    reason: RetryReason | None = None
     rule: str | None = None
     budgets: list[Budget] = Field(default_factory=list)
 
@@ -101,7 +127,7 @@ class Session(ChainMember):
     session_type: str = "batch"
     priority: int = 0
     owner: str | None = None
-    status: str
+    status: Status
     status_message: str = ""
     created_at: datetime | None = None
     scheduled_at: datetime | None = None
@@ -118,7 +144,7 @@ class Session(ChainMember):
     max_retries: int = 0
     retry_policy: dict[str, Any] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
-    retry_cause: str | None = None
+    retry_cause: RetryCause | None = None
     failure_category: str | None = None
     retry_counters: dict[str, int] = Field(default_factory=dict)
     chain_count: int = 0
@@ -150,8 +176,8 @@ class Attempt(Answer):
 
     id: str
     attempt: int = 0
-    status: str = ""
-    cause: str | None = None
+    status: Status = ""
+    cause: RetryCause | None = None
     failure_category: str | None = None
     exit_code: int | None = None
     node: str | None = None
@@ -160,7 +186,7 @@ class Attempt(Answer):
     scheduled_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    retry_state: str = ""
+    retry_state: RetryStateWord = ""
     decision: str | None = None
 
 
@@ -182,7 +208,7 @@ class Decision(Answer):
     limit: int | None = None
     delay: float | None = None
     due_at: datetime | None = None
-    state: str = ""
+    state: DecisionState = ""
     avoid_node: str | None = None
     avoid_executor: str | None = None
     resources: dict[str, Any] | None = None
@@ -563,7 +589,7 @@ class ExecutorLease(Answer):
     session_name: str = ""
     project: str = ""
     queue: str = ""
-    status: str = ""
+    status: Status = ""
     node: str = ""
     fencing_token: int = 0
     granted_at: datetime | None = None
@@ -640,10 +666,10 @@ class SimulatedAttempt(Answer):
 
     attempt: int = 0
     session_id: str = ""
-    cause: str | None = None
+    cause: RetryCause | None = None
     failure_category: str | None = None
     action: str | None = None
-    reason: str | None = None
+    reason: RetryReason | None = None
     rule: str | None = None
     paid_by: str | None = None
     used: int | None = None
