@@ -1,4 +1,4 @@
-"""The shapes of answers, for the OpenAPI document; `render` makes the answers themselves."""
+"""The shapes of sessions and what belongs to them; `render/` makes the answers themselves."""
 
 from datetime import datetime
 from typing import Any
