@@ -180,7 +180,11 @@ REST_FRAMEWORK = {
 
 SPECTACULAR_SETTINGS = {
     "TITLE": "Reprise",
-    "DESCRIPTION": "Runs batch sessions on many clusters and brings failed ones back by policy.",
+    "DESCRIPTION": (
+        "Runs batch sessions on many clusters and brings failed ones back by policy.\n\n"
+        "The enumerations of answers list the words of this version. A newer one may have more: "
+        "clients should take a word that they do not know as text."
+    ),
     "VERSION": "2",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,

@@ -1,6 +1,6 @@
 """What executors and the server say to each other; docs/wire.md is the text to it."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
@@ -184,12 +184,15 @@ class LeasedSession(WireModel):
     spec: LeasedSpec
 
 
+StopReason = Literal["cancelled", "preempted", "start_failed", "unknown"]
+
+
 class Stop(WireModel):
     """A run that must end; seconds of grace between asking and killing."""
 
     session_id: UUID
     fencing_token: int
-    reason: str
+    reason: StopReason
     grace_period: float
 
 

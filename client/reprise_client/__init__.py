@@ -18,36 +18,39 @@ from reprise_client.errors import (
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.audit import AuditEntry
     from reprise_client.models import (
         Attempt,
+        AuditEntry,
         BulkChange,
         BulkChanges,
         Decision,
+        Domain,
         Event,
-        JobSet,
-        RetryState,
-        Session,
-        Whoami,
-    )
-    from reprise_client.operator_models import (
         Executor,
         ExecutorLease,
         ExecutorNode,
         ExecutorToken,
         FailureCategory,
+        JobSet,
+        Membership,
         NamedRetryPolicy,
+        Overview,
         PolicyRevision,
+        Project,
         Queue,
         Quotas,
         RetryDefaults,
         RetrySettings,
+        RetryState,
+        Session,
+        Simulation,
+        SimulationSummary,
+        Token,
+        Webhook,
+        WebhookDelivery,
+        Whoami,
     )
-    from reprise_client.overviews import Overview
     from reprise_client.retry_policy import RetryPolicy
-    from reprise_client.simulations import Simulation, SimulationSummary
-    from reprise_client.tenant_models import Domain, Membership, Project, Token
-    from reprise_client.webhooks import Webhook, WebhookDelivery
 
 __all__ = [
     "ApiError",
@@ -92,36 +95,36 @@ __all__ = [
 
 _LOADED_LATER = {
     "Attempt": "models",
-    "AuditEntry": "audit",
+    "AuditEntry": "models",
     "BulkChange": "models",
     "BulkChanges": "models",
     "Client": "api",
     "Decision": "models",
-    "Domain": "tenant_models",
+    "Domain": "models",
     "Event": "models",
-    "Executor": "operator_models",
-    "ExecutorLease": "operator_models",
-    "ExecutorNode": "operator_models",
-    "ExecutorToken": "operator_models",
-    "FailureCategory": "operator_models",
+    "Executor": "models",
+    "ExecutorLease": "models",
+    "ExecutorNode": "models",
+    "ExecutorToken": "models",
+    "FailureCategory": "models",
     "JobSet": "models",
-    "Membership": "tenant_models",
-    "NamedRetryPolicy": "operator_models",
-    "Overview": "overviews",
-    "PolicyRevision": "operator_models",
-    "Project": "tenant_models",
-    "Queue": "operator_models",
-    "Quotas": "operator_models",
-    "RetryDefaults": "operator_models",
+    "Membership": "models",
+    "NamedRetryPolicy": "models",
+    "Overview": "models",
+    "PolicyRevision": "models",
+    "Project": "models",
+    "Queue": "models",
+    "Quotas": "models",
+    "RetryDefaults": "models",
     "RetryPolicy": "retry_policy",
-    "RetrySettings": "operator_models",
+    "RetrySettings": "models",
     "RetryState": "models",
     "Session": "models",
-    "Simulation": "simulations",
-    "SimulationSummary": "simulations",
-    "Token": "tenant_models",
-    "Webhook": "webhooks",
-    "WebhookDelivery": "webhooks",
+    "Simulation": "models",
+    "SimulationSummary": "models",
+    "Token": "models",
+    "Webhook": "models",
+    "WebhookDelivery": "models",
     "Whoami": "models",
 }
 

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from reprise_client.answers import parsed
 from reprise_client.audit import AuditCalls
 from reprise_client.calls import listed, part, present
 from reprise_client.executors import ExecutorCalls
@@ -16,7 +17,6 @@ from reprise_client.models import (
     Event,
     Session,
     Whoami,
-    parsed,
 )
 from reprise_client.overviews import OverviewCalls
 from reprise_client.policies import PolicyCalls

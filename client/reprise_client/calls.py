@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from httpx import Response
 
+from reprise_client.answers import AnyAnswer, Versioned, parsed
 from reprise_client.errors import InvalidAnswer
-from reprise_client.models import AnyAnswer, Versioned, parsed
 from reprise_client.transport import Transport, decoded
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reprise_client.calls import Calls, part
-from reprise_client.operator_models import Drained, Executor, ExecutorLease, ExecutorToken
+from reprise_client.models import Drained, Executor, ExecutorLease, ExecutorToken
 
 
 class ExecutorCalls(Calls):

@@ -1,106 +1,86 @@
-"""The server's answers as typed values.
+"""The server's answers as typed values. `make schema` writes this file.
 
-All are tolerant, so that a newer server does not break an older client: a field that is not
-listed here is kept as it came, one that is missing has its default, words stay plain strings.
-Times are aware datetimes, durations seconds.
+`docs/openapi.yaml` says which fields an answer has, `tools/client_models.toml` what stands for one
+that is missing. What models can do is in `answers.py`. Times are aware datetimes, durations
+seconds. A field with a word, such as a `Status`, is plain text: a newer server may send words that
+are not listed here.
 """
+# ruff: noqa: N815  # the spelling of the document
 
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
+from pydantic import Field
+
+from reprise_client.answers import (
+    Addressed,
+    Answer,
+    ChainMember,
+    OfDomain,
+    Placed,
+    Refusable,
+    Versioned,
+    Windowed,
 )
 
-from reprise_client.errors import InvalidAnswer
+DecisionState = str
+"""One of `scheduled`, `held`, `dispatched`, `cancelled`, `final`."""
 
-FINAL_STATUSES = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
-UNSTARTED_STATUSES = frozenset(
-    {"PENDING", "SCHEDULED", "PREPARING", "PULLING", "PREPARED", "CREATING"}
-)
-WAITING_STATES = frozenset({"scheduled", "held"})
+Health = str
+"""One of `alive`, `late`, `silent`, `never_heard`."""
 
+Reason = str
+"""One of `quota`, `queue_cordoned`, `project_trouble`, `executor_trouble`, `executor_cordoned`,
+`no_executor`, `no_fit`, `queue_limit`, `avoided`, `capacity`, `position`.
+"""
 
-class Answer(BaseModel):
-    """Base of the answers: immutable, open to unknown fields, null stands for the default."""
+RetryCause = str
+"""One of `user_cancelled`, `validation_error`, `quota_exceeded`, `preempted`, `evicted`,
+`limit_exceeded`, `agent_transient`, `deadline_exceeded`, `oom_killed`, `image_pull_failure`,
+`start_failure`, `scheduler_timeout`, `kernel_nonzero_exit`, `unknown`.
+"""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+RetryReason = str
+"""One of `rule_retry`, `inline_retry`, `default_retry`, `not_batch`, `never_retried`,
+`retries_disabled`, `workload_said_no`, `global_limit`, `rule_fail`, `rule_limit`,
+`cause_not_eligible`, `exit_code_excluded`, `preemption_budget`, `max_retries`, `default_fail`,
+`default_limit`, `no_policy`, `chain_deadline`.
+"""
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[str(info.field_name)]
-        if value is None and not field.is_required():
-            return field.get_default(call_default_factory=True)
-        return value
+RetryStateWord = str
+"""One of `none`, `scheduled`, `held`, `retried`, `succeeded`, `exhausted`, `not_retried`,
+`cancelled`.
+"""
 
-
-class Versioned(Answer):
-    """What can be changed; `etag` is its version, where the answer was about it alone."""
-
-    etag: str = Field(default="", exclude=True)
-
-
-AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
-
-
-def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
-    """`data` as a `kind`; raises `InvalidAnswer`, with the URL that is its `source`."""
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        raise InvalidAnswer(source, repr(data)[:200]) from error
+Status = str
+"""One of `PENDING`, `SCHEDULED`, `PREPARING`, `PULLING`, `PREPARED`, `CREATING`, `RUNNING`,
+`TERMINATING`, `TERMINATED`, `ERROR`, `CANCELLED`.
+"""
 
 
-class BulkOutcome(Answer):
-    """What became of one item of a bulk call: `created`, `exists` or `refused`.
+class Counted(Answer):
+    """A number; with `more` the least that there are."""
 
-    `problem` is the problem detail of one that was refused, `warnings` tell what has no effect.
-    """
-
-    outcome: str
-    session_id: str | None = None
-    problem: dict[str, Any] | None = None
-    warnings: list[str] = Field(default_factory=list)
+    value: int = 0
+    more: bool = False
 
 
-class BulkChange(Answer):
-    """What a bulk call did to one session: `retried`, `scheduled`, `cancelled` or `refused`.
+class EffectiveField(Answer):
+    """A value of the merged policy and the layer that it comes from."""
 
-    One that was retried names the next attempt, except in a dry run; one that is scheduled has to
-    wait for its slot, which is at `due_at`. `problem` says why it was refused.
-    """
-
-    session_id: str
-    outcome: str
-    next_session_id: str | None = None
-    due_at: datetime | None = None
-    problem: dict[str, Any] | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.outcome != "refused"
+    value: Any = None
+    layer: str = ""
 
 
-class BulkChanges(Answer):
-    """One page of a bulk call, newest session first; `next` is the `after` of the one behind it.
+class ProjectTrouble(Answer):
+    """What keeps an executor from the sessions of one project."""
 
-    `remaining` is how many sessions that page and those after it have, counted up to 10,000.
-    """
-
-    dry_run: bool = False
-    results: list[BulkChange] = Field(default_factory=list)
-    next: str | None = None
-    remaining: int = 0
+    project: str
+    trouble: str = ""
 
 
 class Budget(Answer):
-    """One counter of retries of a chain; `limit` None is no limit."""
+    """What a chain has spent of one budget; no limit is null."""
 
     name: str = ""
     used: int = 0
@@ -108,139 +88,113 @@ class Budget(Answer):
 
 
 class RetryState(Answer):
-    """Where a session stands in its chain.
+    """What becomes of a session; `attempt` counts from 0.
 
-    `state` is none, scheduled, held, retried, succeeded, exhausted, not_retried or cancelled;
-    `attempt` counts from 0. `max_attempts` is the most attempts that the chain can come to by
-    itself, None if nothing says. `summary` tells people which attempt it is, from 1, and which
-    budget binds.
+    `max_attempts` is the most attempts that its chain can come to by itself, null if nothing says;
+    `summary` names for people the attempt, from 1, and the budget that binds.
     """
 
-    state: str = "none"
+    state: RetryStateWord = "none"
     attempt: int = 0
     max_attempts: int | None = None
     summary: str = ""
     due_at: datetime | None = None
     next_session_id: str | None = None
-    reason: str | None = None
+    reason: RetryReason | None = None
     rule: str | None = None
     budgets: list[Budget] = Field(default_factory=list)
 
 
 class WhyPending(Answer):
-    """What holds a session that waits; `ahead` counts those of its queue that go before it."""
+    """What holds a session that waits, in a word; in words for people it is `pending_reason`."""
 
-    reason: str = ""
+    reason: Reason = ""
     ahead: int = 0
 
 
-class Session(Answer):
-    """One attempt. In lists the fields of the spec (image, command, ...) have their defaults."""
+class Session(ChainMember):
+    """A session with all that is known of it.
+
+    With `warnings`: A session that was submitted.
+    """
 
     id: str
-    status: str
     name: str = ""
     project: str = ""
     queue: str = ""
-    job_set: str | None = None
-    creation_id: str | None = None
+    job_set: str = ""
+    creation_id: str = ""
     session_type: str = "batch"
     priority: int = 0
-    cluster_size: int = 1
-    pending_reason: str | None = None
-    labels: dict[str, Any] = Field(default_factory=dict)
-    image: str | None = None
-    command: list[str] = Field(default_factory=list)
-    environ: dict[str, Any] = Field(default_factory=dict)
-    secret_environ: list[str] = Field(default_factory=list)
-    resources: dict[str, Any] = Field(default_factory=dict)
-    mounts: list[Any] = Field(default_factory=list)
-    ports: list[Any] = Field(default_factory=list)
-    batch_timeout: float | None = None
-    scheduling_timeout: float | None = None
-    termination_grace_period: float | None = None
     owner: str | None = None
+    status: Status
+    status_message: str = ""
     created_at: datetime | None = None
     scheduled_at: datetime | None = None
+    accepted_at: datetime | None = None
     started_at: datetime | None = None
+    terminating_at: datetime | None = None
     finished_at: datetime | None = None
     exit_code: int | None = None
     node: str | None = None
     executor: str | None = None
-    retry_cause: str | None = None
-    failure_category: str | None = None
-    status_message: str | None = None
-    cancel_requested_at: datetime | None = None
-    preempt_requested_at: datetime | None = None
-    why_pending: WhyPending | None = None
-    """Of one that has waited for some seconds, and that was asked for by itself."""
     parent_session_id: str | None = None
-    root_session_id: str | None = None
+    root_session_id: str = ""
     retry_count: int = 0
     max_retries: int = 0
     retry_policy: dict[str, Any] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
+    retry_cause: RetryCause | None = None
+    failure_category: str | None = None
     retry_counters: dict[str, int] = Field(default_factory=dict)
     chain_count: int = 0
-    """Of the attempts of its chain; 0: an older server did not say."""
-    chain_url: str | None = None
-    retry_chain: list[str] = Field(default_factory=list)
-    """The ids of its chain, oldest first; in lists only with `expand="chain"`."""
+    chain_url: str = ""
     retry_state: RetryState = Field(default_factory=RetryState)
+    retry_chain: list[str] = Field(default_factory=list)
+    image: str | None = None
+    command: list[str] = Field(default_factory=list)
+    environ: dict[str, str | None] = Field(default_factory=dict)
+    secret_environ: list[str] = Field(default_factory=list)
+    resources: dict[str, Any] = Field(default_factory=dict)
+    mounts: list[dict[str, Any]] = Field(default_factory=list)
+    ports: list[str] = Field(default_factory=list)
+    pod_spec: dict[str, Any] | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    cluster_size: int = 1
+    batch_timeout: float | None = None
+    scheduling_timeout: float | None = None
+    termination_grace_period: float | None = None
+    cancel_requested_at: datetime | None = None
+    preempt_requested_at: datetime | None = None
+    pending_reason: str | None = None
+    why_pending: WhyPending | None = None
     warnings: list[str] = Field(default_factory=list)
-    """What of the request has no effect; in the answer to a submission."""
-
-    @property
-    def final(self) -> bool:
-        """This attempt has ended; its chain may go on."""
-        return self.status in FINAL_STATUSES
-
-    @property
-    def started(self) -> bool:
-        return self.status not in UNSTARTED_STATUSES
-
-    @property
-    def retry_waits(self) -> bool:
-        """A retry is decided and has not been dispatched."""
-        return self.retry_state.state in WAITING_STATES
-
-    @property
-    def successor_id(self) -> str | None:
-        """The next attempt, if there is one."""
-        if self.id in self.retry_chain[:-1]:
-            return self.retry_chain[self.retry_chain.index(self.id) + 1]
-        return self.retry_state.next_session_id if self.retry_state.state == "retried" else None
-
-    @property
-    def chain_over(self) -> bool:
-        """No attempt runs and none waits: this one was the last."""
-        return self.final and not self.retry_waits and self.successor_id is None
 
 
 class Attempt(Answer):
-    """One member of a chain, in brief; `decision` says in a line what its failure led to."""
+    """One attempt of a chain; `attempt` counts from 0."""
 
     id: str
     attempt: int = 0
-    status: str = ""
-    cause: str | None = None
+    status: Status = ""
+    cause: RetryCause | None = None
     failure_category: str | None = None
     exit_code: int | None = None
     node: str | None = None
     executor: str | None = None
     created_at: datetime | None = None
+    scheduled_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    retry_state: RetryStateWord = ""
     decision: str | None = None
 
 
 class Decision(Answer):
-    """What the engine decided about one failure, and why.
+    """What was decided after a failure and why; `delay` in seconds.
 
-    `used` is what the paying budget had spent before; `resources` are what the next attempt gets
-    if that differs. `paced`: the storm limits gave the retry a slot of its own; `requested_by`
-    asked for one that waits for its slot. `explanation` are sentences, `trace` the steps as the
-    engine recorded them.
+    `resources` are what the next attempt gets in place of this one's. `paced`: it has a slot under
+    the storm limits; `requested_by` asked for the retry that waits for its slot.
     """
 
     session_id: str
@@ -254,40 +208,42 @@ class Decision(Answer):
     limit: int | None = None
     delay: float | None = None
     due_at: datetime | None = None
-    state: str | None = None
+    state: DecisionState = ""
     avoid_node: str | None = None
     avoid_executor: str | None = None
     resources: dict[str, Any] | None = None
     paced: bool = False
     requested_by: str | None = None
-    policy_revisions: dict[str, Any] = Field(default_factory=dict)
     next_session_id: str | None = None
     dispatched_by: str | None = None
+    dispatched_at: datetime | None = None
     decided_at: datetime | None = None
     termination: dict[str, Any] = Field(default_factory=dict)
-    trace: list[Any] = Field(default_factory=list)
+    policy_revisions: dict[str, Any] = Field(default_factory=dict)
+    trace: list[dict[str, Any]] = Field(default_factory=list)
     explanation: list[str] = Field(default_factory=list)
 
 
 class Event(Answer):
-    """One line of the log; a reader of a session goes on after its `id`, one of a job set after
-    its `cursor`."""
+    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    after a `cursor`.
+    """
 
     id: str | int
+    cursor: str = ""
+    seq: int = 0
     type: str
-    cursor: str | None = None
-    seq: int | None = None
-    session_id: str | None = None
-    root_session_id: str | None = None
-    project: str | None = None
-    job_set: str | None = None
-    attempt: int | None = None
+    session_id: str = ""
+    root_session_id: str = ""
+    project: str = ""
+    job_set: str = ""
+    attempt: int = 0
     time: datetime | None = None
     data: dict[str, Any] = Field(default_factory=dict)
 
 
 class JobSet(Answer):
-    """What a project (`domain/name`) has submitted under one name."""
+    """Sessions of one project (`domain/name`) that were submitted under one name."""
 
     name: str
     project: str = ""
@@ -295,12 +251,468 @@ class JobSet(Answer):
     last_event_at: datetime | None = None
 
 
+class BulkOutcome(Answer):
+    """What became of one item: `created`, `exists` (its `creation_id` was known) or `refused`."""
+
+    outcome: str
+    session_id: str | None = None
+    problem: dict[str, Any] | None = None
+    warnings: list[str] = Field(default_factory=list)
+
+
+class BulkChange(Refusable):
+    """What became of one session: `retried`, `scheduled` (its slot is at `due_at`) or `refused`.
+
+    Of a dry run `next_session_id` is null.
+    """
+
+    session_id: str
+    outcome: str
+    next_session_id: str | None = None
+    due_at: datetime | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BulkChanges(Answer):
+    """An outcome for each session, newest first.
+
+    If there are more sessions than one call takes, `next` is what the next call sends as `after`,
+    and `remaining` how many they are, counted up to 10,000.
+    """
+
+    dry_run: bool = False
+    results: list[BulkChange] = Field(default_factory=list)
+    next: str | None = None
+    remaining: int = 0
+
+
+class AuditEntry(Answer):
+    """Who did what, through which door.
+
+    Of a change of the configuration `before` and `after` are the fields that differ, of what was
+    done to a session or a task both are null, and `data` tells the circumstances.
+    """
+
+    id: int
+    time: datetime
+    actor: str
+    automatic: bool = False
+    door: str | None = None
+    via: dict[str, str] = Field(default_factory=dict)
+    action: str
+    object_type: str
+    object_id: str
+    project: str | None = None
+    domain: str | None = None
+    root_session_id: str | None = None
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
 class Whoami(Answer):
-    """Whom the token stands for, and what it is narrowed to."""
+    """The bearer of the token."""
 
     username: str
     cluster_admin: bool = False
     project: str | None = None
-    token_name: str | None = None
+    token_name: str = ""
     expires_at: datetime | None = None
     read_only: bool = False
+
+
+class RetryDefaults(Versioned):
+    """The inline policy and the bounds of one scope; absent fields are inherited.
+
+    `effective` and `effective_bounds` are there with `?effective=true`.
+    """
+
+    scope: str = ""
+    policy: dict[str, Any] = Field(default_factory=dict)
+    bounds: dict[str, Any] = Field(default_factory=dict)
+    updated_at: datetime | None = None
+    effective: dict[str, EffectiveField] = Field(default_factory=dict)
+    effective_bounds: dict[str, EffectiveField] = Field(default_factory=dict)
+
+
+class RetrySettings(Versioned):
+    """The switch of one scope, and the one that holds with those above it.
+
+    The fields that may be absent are the cluster's only.
+    """
+
+    scope: str = ""
+    mode: str = "on"
+    effective_mode: str = "on"
+    global_max_retries: int | None = None
+    default_policy: str | None = None
+    retries_per_minute: int | None = None
+    queue_retries_per_minute: int | None = None
+    updated_at: datetime | None = None
+
+
+class QuotaStanding(Answer):
+    """A quota that holds in a scope: whose it is, and how it stands, as quantities."""
+
+    scope: str
+    name: str
+    limit: str
+    used: str
+
+
+class Quotas(Answer):
+    """The limits of one scope, null where there is none; `usage` has those of its domain, too."""
+
+    scope: str
+    sessions: int | None = None
+    pending_sessions: int | None = None
+    resources: dict[str, str] = Field(default_factory=dict)
+    usage: list[QuotaStanding] = Field(default_factory=list)
+
+
+class PolicyUses(Answer):
+    """Where a policy is named: queues that one may see, and whether it is the default."""
+
+    queues: list[str] = Field(default_factory=list)
+    default: bool = False
+
+
+class PolicyStatus(Answer):
+    """What Reprise adds to a policy's document."""
+
+    revision: int = 0
+    created_at: datetime | None = None
+    created_by: str = ""
+    archived_at: datetime | None = None
+    warnings: list[str] = Field(default_factory=list)
+    used_by: PolicyUses = Field(default_factory=PolicyUses)
+
+
+class NamedRetryPolicy(Versioned):
+    """A policy: its document, and a `status`."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: dict[str, Any]
+    spec: dict[str, Any]
+    status: PolicyStatus = Field(default_factory=PolicyStatus)
+
+
+class PolicyRevision(Answer):
+    """What a policy said from one edit to the next."""
+
+    revision: int
+    created_at: datetime | None = None
+    created_by: str = ""
+    document: dict[str, Any] = Field(default_factory=dict)
+
+
+class FailureCategory(Versioned):
+    """A failure category; lower positions are tried first."""
+
+    name: str
+    position: int = 0
+    matchers: list[dict[str, Any]] = Field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class QueueUsage(Answer):
+    """What a queue holds, as it was last added up; priorities decay toward the share."""
+
+    used: dict[str, str] = Field(default_factory=dict)
+    share: float = 0.0
+    current_priority: float = 0.0
+    effective_priority: float = 0.0
+    computed_at: datetime | None = None
+
+
+class Queue(Addressed, Versioned):
+    """A queue of a project; a lower factor is more important."""
+
+    project: str
+    name: str
+    is_default: bool = False
+    priority_factor: float = 1.0
+    resource_limits: dict[str, str] = Field(default_factory=dict)
+    retry_policies: list[str] = Field(default_factory=list)
+    cordoned: bool = False
+    cordon_reason: str = ""
+    created_at: datetime | None = None
+    usage: QueueUsage | None = None
+
+
+class Webhook(Answer):
+    """A URL that is told of a project's events.
+
+    With `secret`: The answer that tells the secret, this once.
+    """
+
+    id: str
+    project: str
+    url: str
+    description: str = ""
+    event_types: list[str] = Field(default_factory=list)
+    paused_at: datetime | None = None
+    paused_reason: str = ""
+    failures: int = 0
+    failing_since: datetime | None = None
+    previous_secret_until: datetime | None = None
+    created_at: datetime | None = None
+    created_by: str = ""
+    secret: str = ""
+
+
+class WebhookDelivery(Answer):
+    """An event on its way to a webhook, or a ping."""
+
+    id: int
+    message_id: str
+    type: str
+    event_id: int | None = None
+    session_id: str | None = None
+    state: str
+    attempts: int = 0
+    redelivery: bool = False
+    created_at: datetime | None = None
+    attempted_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    finished_at: datetime | None = None
+    response_code: int | None = None
+    response_excerpt: str = ""
+    error: str = ""
+    latency_ms: int | None = None
+
+
+class Redelivered(Answer):
+    """How many deliveries are sent again."""
+
+    redelivered: int
+
+
+class Domain(Answer):
+    """The outermost tenant."""
+
+    name: str
+    created_at: datetime | None = None
+
+
+class Project(OfDomain):
+    """A team's share of a domain."""
+
+    domain: str
+    name: str
+    created_at: datetime | None = None
+
+
+class Membership(Placed):
+    """A user's role in a project (`domain/name`), or in all projects of a domain: one is null."""
+
+    id: int
+    user: str
+    role: str
+    domain: str | None = None
+    project: str | None = None
+
+
+class Token(Answer):
+    """A bearer token, by its first characters; its bearer is a user or an executor.
+
+    With `token`, `warnings`: A token that was made now; `token` is what it is used by, told this
+    once.
+    """
+
+    prefix: str
+    name: str = ""
+    user: str | None = None
+    executor: str | None = None
+    project: str | None = None
+    read_only: bool = False
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    made_with: str | None = None
+    token: str = ""
+    warnings: list[str] = Field(default_factory=list)
+
+
+class ExecutorNode(Answer):
+    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+
+    name: str
+    allocatable: dict[str, str | float] = Field(default_factory=dict)
+    free: dict[str, str | float] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class Executor(Answer):
+    """Who runs sessions beside one cluster.
+
+    With `nodes`: An executor with all of its nodes.
+
+    With `token`: A new executor, and its token, which is told this once.
+    """
+
+    name: str
+    health: Health = ""
+    heartbeat_age: float | None = None
+    last_seen_at: datetime | None = None
+    trouble: str = ""
+    project_troubles: list[ProjectTrouble] = Field(default_factory=list)
+    incarnation: int = 0
+    driver: str = ""
+    max_sessions: int = 0
+    lease_count: int = 0
+    node_count: int = 0
+    projects: list[str] = Field(default_factory=list)
+    unconfirmed_after: float | None = None
+    cordoned: bool = False
+    cordon_reason: str = ""
+    draining_since: datetime | None = None
+    created_at: datetime | None = None
+    nodes: list[ExecutorNode] = Field(default_factory=list)
+    token: str = ""
+
+
+class ExecutorToken(Answer):
+    """The only token of an executor, which is told this once."""
+
+    name: str
+    token: str
+
+
+class ExecutorLease(Answer):
+    """The right of an executor to run a session."""
+
+    session_id: str
+    session_name: str = ""
+    project: str = ""
+    queue: str = ""
+    status: Status = ""
+    node: str = ""
+    fencing_token: int = 0
+    granted_at: datetime | None = None
+    accepted: bool = False
+    lost_at: datetime | None = None
+    run_deadline: datetime | None = None
+
+
+class Drained(Answer):
+    """What a drain did."""
+
+    name: str
+    asked: int = 0
+    returned: int = 0
+    left: int = 0
+    kept: int = 0
+
+
+class RetriesWaiting(Answer):
+    """Retries that wait for their time, and for a switch."""
+
+    scheduled: Counted = Field(default_factory=Counted)
+    held: Counted = Field(default_factory=Counted)
+
+
+class Pace(Windowed):
+    """What happened in the last `window` seconds: ten, or less where very much happens."""
+
+    window: float = 10.0
+    submitted: int = 0
+    settled: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    cause_window: float = 60.0
+    causes: dict[str, int] = Field(default_factory=dict)
+
+
+class QueueLook(Addressed):
+    """A queue in which something waits or runs."""
+
+    project: str
+    name: str
+    priority_factor: float = 1.0
+    cordoned: bool = False
+    waiting: Counted = Field(default_factory=Counted)
+    live: int = 0
+    share: float = 0.0
+    effective_priority: float = 0.0
+
+
+class Overview(Answer):
+    """The projects that one may see, as of `at`; `executors` is null for all but cluster admins.
+
+    `queues` has those that hold most first, `more_queues` says how many others have work.
+    """
+
+    at: datetime
+    waiting: Counted = Field(default_factory=Counted)
+    live: int = 0
+    retries: RetriesWaiting = Field(default_factory=RetriesWaiting)
+    pace: Pace = Field(default_factory=Pace)
+    queues: list[QueueLook] = Field(default_factory=list)
+    more_queues: int = 0
+    executors: list[Executor] | None = None
+
+
+class SimulatedAttempt(Answer):
+    """One attempt and what was decided about its end.
+
+    After a success `action` is null and so is all else. `used` is what the paying budget had spent
+    before, `resources` all that the next attempt gets; null if there is none.
+    """
+
+    attempt: int = 0
+    session_id: str = ""
+    cause: RetryCause | None = None
+    failure_category: str | None = None
+    action: str | None = None
+    reason: RetryReason | None = None
+    rule: str | None = None
+    paid_by: str | None = None
+    used: int | None = None
+    limit: int | None = None
+    delay: float | None = None
+    avoid_node: str | None = None
+    resources: dict[str, Any] | None = None
+    trace: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class SimulatedChain(Answer):
+    """What a chain would have come to; `retrying`: nothing more is known of it."""
+
+    attempts: list[SimulatedAttempt] = Field(default_factory=list)
+    outcome: str = ""
+
+
+class ChangedChain(Answer):
+    """A chain that would have come to something else."""
+
+    root: str = ""
+    was: str = ""
+    would_be: str = ""
+
+
+class SimulationSummary(Answer):
+    """The sums: retries by cause and by rule, decisions by reason.
+
+    `changed` has the first 1,000. What is added is told of history only.
+    """
+
+    chains: int = 0
+    retries: int = 0
+    by_cause: dict[str, int] = Field(default_factory=dict)
+    by_rule: dict[str, int] = Field(default_factory=dict)
+    by_reason: dict[str, int] = Field(default_factory=dict)
+    changed: list[ChangedChain] = Field(default_factory=list)
+    added_attempts: int = 0
+    added_run_seconds: float = 0.0
+
+
+class Simulation(Answer):
+    """All decisions, chain by chain, and the sums."""
+
+    chains: list[SimulatedChain] = Field(default_factory=list)
+    summary: SimulationSummary = Field(default_factory=SimulationSummary)

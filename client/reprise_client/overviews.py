@@ -1,74 +1,7 @@
 """What goes on just now, as a call and its answer."""
 
-from datetime import datetime
-
-from pydantic import Field
-
 from reprise_client.calls import Calls, present
-from reprise_client.models import Answer
-from reprise_client.operator_models import Executor
-
-
-class Counted(Answer):
-    """A number; with `more` the least that there are."""
-
-    value: int = 0
-    more: bool = False
-
-
-class RetriesWaiting(Answer):
-    """Retries that wait: for their time, and for a switch."""
-
-    scheduled: Counted = Counted()
-    held: Counted = Counted()
-
-
-class Pace(Answer):
-    """What happened in the last `window` seconds; of failures, in the last `cause_window`, why."""
-
-    window: float = 10.0
-    submitted: int = 0
-    settled: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    retried: int = 0
-    cause_window: float = 60.0
-    causes: dict[str, int] = Field(default_factory=dict)
-
-    def rate(self, count: int) -> float:
-        """So many within the window, a second."""
-        return count / self.window if self.window > 0 else 0.0
-
-
-class QueueLook(Answer):
-    """A queue in which something waits or runs; `share` is of the whole pool."""
-
-    project: str
-    name: str
-    priority_factor: float = 1.0
-    cordoned: bool = False
-    waiting: Counted = Counted()
-    live: int = 0
-    share: float = 0.0
-    effective_priority: float = 0.0
-
-    @property
-    def address(self) -> str:
-        """`domain/project/name`."""
-        return f"{self.project}/{self.name}"
-
-
-class Overview(Answer):
-    """All of it; `executors` is None for whom the server does not tell of them."""
-
-    at: datetime
-    waiting: Counted = Counted()
-    live: int = 0
-    retries: RetriesWaiting = RetriesWaiting()
-    pace: Pace = Pace()
-    queues: list[QueueLook] = Field(default_factory=list)
-    more_queues: int = 0
-    executors: list[Executor] | None = None
+from reprise_client.models import Overview
 
 
 class OverviewCalls(Calls):

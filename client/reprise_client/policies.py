@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from reprise_client.calls import Calls, part
-from reprise_client.operator_models import (
+from reprise_client.models import (
     FailureCategory,
     NamedRetryPolicy,
     PolicyRevision,

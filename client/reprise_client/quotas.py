@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from reprise_client.calls import Calls, part
-from reprise_client.operator_models import Quotas
+from reprise_client.models import Quotas
 
 
 class QuotaCalls(Calls):

@@ -4,70 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field
-
 from reprise_client.calls import Calls
-from reprise_client.models import Answer
+from reprise_client.models import Simulation
 
 PATIENCE_SECONDS = 600.0
 """A hundred thousand decisions take a while; nothing is sent before the first megabyte."""
-
-
-class SimulatedAttempt(Answer):
-    """One attempt and what would be decided about its end; after a success `action` is None."""
-
-    attempt: int = 0
-    session_id: str = ""
-    cause: str | None = None
-    failure_category: str | None = None
-    action: str | None = None
-    reason: str | None = None
-    rule: str | None = None
-    paid_by: str | None = None
-    used: int | None = None
-    limit: int | None = None
-    delay: float | None = None
-    avoid_node: str | None = None
-    resources: dict[str, Any] | None = None
-    trace: list[Any] = Field(default_factory=list)
-
-
-class SimulatedChain(Answer):
-    """`outcome` is succeeded, exhausted, not_retried, cancelled, or retrying: no more is known."""
-
-    outcome: str = ""
-    attempts: list[SimulatedAttempt] = Field(default_factory=list)
-
-
-class ChangedChain(Answer):
-    """A chain of the past that would have come to something else."""
-
-    root: str = ""
-    was: str = ""
-    would_be: str = ""
-
-
-class SimulationSummary(Answer):
-    """Sums: retries by cause and by rule, decisions by reason; run time in seconds.
-
-    What is added, and which chains changed (1,000 at most), is told of the past only.
-    """
-
-    chains: int = 0
-    retries: int = 0
-    by_cause: dict[str, int] = Field(default_factory=dict)
-    by_rule: dict[str, int] = Field(default_factory=dict)
-    by_reason: dict[str, int] = Field(default_factory=dict)
-    changed: list[ChangedChain] = Field(default_factory=list)
-    added_attempts: int = 0
-    added_run_seconds: float = 0.0
-
-
-class Simulation(Answer):
-    """All decisions, chain by chain, and the sums."""
-
-    chains: list[SimulatedChain] = Field(default_factory=list)
-    summary: SimulationSummary = Field(default_factory=SimulationSummary)
 
 
 class SimulationCalls(Calls):

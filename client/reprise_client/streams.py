@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import httpx
 
+from reprise_client.answers import parsed
 from reprise_client.errors import ApiError, InvalidAnswer, ServerUnreachable
-from reprise_client.models import Event, parsed
+from reprise_client.models import Event
 from reprise_client.patience import PAUSE_SECONDS, Patience
 from reprise_client.transport import Transport
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from reprise_client.calls import Calls, part, present
-from reprise_client.tenant_models import Domain, Membership, Project, Token
+from reprise_client.models import Domain, Membership, Project, Token
 
 
 class TenantCalls(Calls):

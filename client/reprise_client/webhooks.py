@@ -5,56 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from reprise_client.calls import Calls, part, present
-from reprise_client.models import Answer
-
-
-class Webhook(Answer):
-    """A URL that is told of a project's events; no `event_types` means all.
-
-    `secret` is there in the answer that made it, and never again.
-    """
-
-    id: str
-    project: str
-    url: str
-    description: str = ""
-    event_types: list[str] = []
-    paused_at: datetime | None = None
-    paused_reason: str = ""
-    failures: int = 0
-    failing_since: datetime | None = None
-    previous_secret_until: datetime | None = None
-    created_at: datetime | None = None
-    created_by: str = ""
-    secret: str = ""
-
-
-class WebhookDelivery(Answer):
-    """An event on its way to a webhook, or a ping; `state` is `waiting`, `delivered` or `failed`.
-
-    `next_attempt_at` is None, too, while it waits for an earlier event of its session.
-    """
-
-    id: int
-    message_id: str
-    type: str
-    state: str
-    attempts: int = 0
-    event_id: int | None = None
-    session_id: str | None = None
-    redelivery: bool = False
-    created_at: datetime | None = None
-    attempted_at: datetime | None = None
-    next_attempt_at: datetime | None = None
-    finished_at: datetime | None = None
-    response_code: int | None = None
-    response_excerpt: str = ""
-    error: str = ""
-    latency_ms: int | None = None
-
-
-class _Redelivered(Answer):
-    redelivered: int
+from reprise_client.models import Redelivered, Webhook, WebhookDelivery
 
 
 class WebhookCalls(Calls):
@@ -130,7 +81,7 @@ class WebhookCalls(Calls):
         """
         body = present({"delivery": delivery, "since": since, "state": state})
         path = f"{_path(webhook_id)}redeliver/"
-        return self._send(_Redelivered, "POST", path, body).redelivered
+        return self._send(Redelivered, "POST", path, body).redelivered
 
 
 def _path(webhook_id: str) -> str:

@@ -54,8 +54,8 @@ class Lease(TypedDict):
 
 
 class Stop(TypedDict):
-    """`reason` is `cancelled`, `preempted` or `unknown`; `grace_period` in seconds, None for the
-    session's own."""
+    """`reason` is `cancelled`, `preempted`, `start_failed` or `unknown`; `grace_period` in
+    seconds, None for the session's own."""
 
     session_id: str
     fencing_token: int

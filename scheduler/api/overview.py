@@ -12,6 +12,7 @@ from scheduler.api.registry_render import executor_json
 from scheduler.overview import Overview, QueueLook, overview
 from sessions_app.api.http.views import RestView
 from sessions_app.api.openapi.generator import query_parameters
+from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.queries import Text, query_of
 from sessions_app.authorization import Action
 from sessions_app.selectors.throughput import Pace
@@ -60,16 +61,8 @@ def overview_json(seen: Overview) -> dict[str, Any]:
 
 
 def _pace_json(pace: Pace) -> dict[str, Any]:
-    return {
-        "window": round(pace.window, 3),
-        "submitted": pace.submitted,
-        "settled": pace.settled,
-        "succeeded": pace.succeeded,
-        "failed": pace.failed,
-        "retried": pace.retried,
-        "cause_window": round(pace.cause_window, 3),
-        "causes": pace.causes,
-    }
+    windows = {name: round(getattr(pace, name), 3) for name in ("window", "cause_window")}
+    return rendered(shapes.Pace, pace, **windows)
 
 
 def _queue_json(look: QueueLook) -> dict[str, Any]:

@@ -4,35 +4,25 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from scheduler.api import registry_shapes as shapes
 from scheduler.models import Lease
 from scheduler.services.silence import health_of
+from sessions_app.api.render.by_shape import rendered
 
 
 def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
     """An executor as `executors_listed` gives it, at `now` of the database; without its nodes."""
     seen = executor.last_seen_at
-    age = None if seen is None else max((now - seen).total_seconds(), 0.0)
-    return {
-        "name": executor.name,
-        "health": health_of(seen, now),
-        "heartbeat_age": age,
-        "last_seen_at": seen,
-        "trouble": executor.trouble,
-        "project_troubles": sorted(
+    return rendered(
+        shapes.Executor,
+        executor,
+        health=health_of(seen, now),
+        heartbeat_age=None if seen is None else max((now - seen).total_seconds(), 0.0),
+        project_troubles=sorted(
             executor.project_troubles.values(), key=lambda each: each["project"]
         ),
-        "incarnation": executor.incarnation,
-        "driver": executor.driver,
-        "max_sessions": executor.max_sessions,
-        "lease_count": executor.lease_count,
-        "node_count": executor.node_count,
-        "projects": [project.address for project in executor.projects.all()],
-        "unconfirmed_after": executor.unconfirmed_after,
-        "cordoned": executor.cordoned,
-        "cordon_reason": executor.cordon_reason,
-        "draining_since": executor.draining_since,
-        "created_at": executor.created_at,
-    }
+        projects=[project.address for project in executor.projects.all()],
+    )
 
 
 def node_json(node: Mapping[str, Any]) -> dict[str, Any]:

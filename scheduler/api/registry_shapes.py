@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from scheduler.services.silence import Health
+from sessions_app.core.states import Status
 
 
 class ProjectTrouble(BaseModel):
@@ -89,7 +90,7 @@ class ExecutorLease(BaseModel):
     session_name: str
     project: str
     queue: str
-    status: str
+    status: Status
     node: str
     fencing_token: int
     granted_at: datetime

@@ -14,7 +14,7 @@ from scheduler.allocation.round import Allocation
 from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
 from scheduler.models import Executor
 from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
-from scheduler.wire import LeasedSession, Run, Stop
+from scheduler.wire import LeasedSession, Run, Stop, StopReason
 from sessions_app import wakeups
 from sessions_app.core.states import Status
 from sessions_app.db.bulk import array
@@ -179,7 +179,7 @@ def lease_keys(leases: Iterable[Run | HeldLease]) -> set[tuple[int, int]]:
     return {(lease.fencing_token, lease.session_id.int) for lease in leases}
 
 
-def _reason(lease: HeldLease) -> str:
+def _reason(lease: HeldLease) -> StopReason:
     if lease.cancelled:
         return "cancelled"
     if lease.start_failed:

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from retry.evidence.causes import RetryCause
+from retry.explain.advice import REASONS
+from sessions_app.core.states import RetryState, Status
+from sessions_app.models.retries import DECISION_STATES
+
 METHODS = {"get", "put", "post", "patch", "delete"}
 
 
@@ -80,3 +85,32 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     found = set(re.findall(r"#/components/schemas/([A-Za-z0-9]+)", yaml.dump(document)))
     assert found <= components.keys()
     assert not components.keys() - found, "nothing refers to these"
+
+
+WORDS = {
+    "Session.status": Status,
+    "Session.retry_cause": RetryCause,
+    "ListedSession.status": Status,
+    "SessionRetryState.state": RetryState,
+    "SessionRetryState.reason": REASONS,
+    "Attempt.status": Status,
+    "Attempt.cause": RetryCause,
+    "Attempt.retry_state": RetryState,
+    "Decision.cause": RetryCause,
+    "Decision.reason": REASONS,
+    "Decision.state": DECISION_STATES,
+    "SimulatedAttempt.cause": RetryCause,
+    "SimulatedAttempt.reason": REASONS,
+    "ExecutorLease.status": Status,
+}
+
+
+def test_answers_say_which_statuses_causes_reasons_and_states_there_are(
+    document: dict[str, Any],
+) -> None:
+    schemas = document["components"]["schemas"]
+    for place, words in WORDS.items():
+        answer, _, field = place.partition(".")
+        schema = schemas[answer]["properties"][field]
+        name = schema.get("anyOf", [schema])[0]["$ref"].rpartition("/")[2]
+        assert schemas[name]["enum"] == [*words], place

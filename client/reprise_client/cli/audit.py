@@ -20,7 +20,7 @@ from reprise_client.cli.words import when
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reprise_client.audit import AuditEntry
+    from reprise_client.models import AuditEntry
 
 LONGEST = 60
 """Letters of a value that a table shows."""

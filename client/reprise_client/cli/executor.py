@@ -18,7 +18,7 @@ from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import Executor, ExecutorToken
+    from reprise_client.models import Executor, ExecutorToken
 
 app = typer.Typer(
     help="Make executors and their tokens, close and open them.", no_args_is_help=True

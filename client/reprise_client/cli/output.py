@@ -17,7 +17,7 @@ from rich.text import Text
 from reprise_client.cli.documents import write_documents
 
 if TYPE_CHECKING:
-    from reprise_client.models import Answer
+    from reprise_client.answers import Answer
 
 PIPE_WIDTH = 10_000  # lines in a pipe are for grep: never wrapped
 UNCUT = frozenset(

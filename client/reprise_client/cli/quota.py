@@ -20,7 +20,7 @@ from reprise_client.cli.state import client_of
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import Quotas
+    from reprise_client.models import Quotas
 
 app = typer.Typer(help="What a project or a domain may have at once.", no_args_is_help=True)
 

@@ -23,7 +23,7 @@ from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.simulations import Simulation
+    from reprise_client.models import Simulation
 
 LAST = "30d"
 _POLICIES, _CATEGORIES, _DEFAULTS = "policies", "failure_categories", "retry_policy"

@@ -14,7 +14,7 @@ from reprise_client.cli.simulation_parts import MAX_CHANGED
 from reprise_client.cli.words import GRANTS, counted, reason, span
 
 if TYPE_CHECKING:
-    from reprise_client.simulations import Simulation, SimulationSummary
+    from reprise_client.models import Simulation, SimulationSummary
 
 SHOWN = 20
 """Chains, of those that are listed one by one."""

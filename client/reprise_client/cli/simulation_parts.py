@@ -13,7 +13,7 @@ import reprise_client
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
-    from reprise_client.simulations import Simulation
+    from reprise_client.models import Simulation
 
 MAX_CHANGED = 1000
 SHORTEST = timedelta(minutes=1)

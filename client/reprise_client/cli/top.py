@@ -17,7 +17,7 @@ from reprise_client.patience import Patience
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.overviews import Overview
+    from reprise_client.models import Overview
 
 LINES_EVERY = 5.0
 SCREEN_EVERY = 2.0

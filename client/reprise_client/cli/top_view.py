@@ -13,8 +13,7 @@ from rich.text import Text
 from reprise_client.cli.words import counted, span
 
 if TYPE_CHECKING:
-    from reprise_client.operator_models import Executor
-    from reprise_client.overviews import Counted, Overview, Pace, QueueLook
+    from reprise_client.models import Counted, Executor, Overview, Pace, QueueLook
 
 NARROW = 100
 """Columns below which bars are half as long."""

@@ -17,7 +17,7 @@ from reprise_client.cli.state import client_of
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.webhooks import WebhookDelivery
+    from reprise_client.models import WebhookDelivery
 
 app = typer.Typer(
     help="Tell other servers of events, and see what became of it.", no_args_is_help=True

@@ -10,6 +10,7 @@ from uuid import UUID
 import graphene
 from pydantic import AwareDatetime, BaseModel
 from pydantic.fields import FieldInfo
+from typing_extensions import TypeAliasType
 
 from sessions_app.api.graphql import scalars
 from sessions_app.api.graphql.peers import field_of
@@ -82,6 +83,8 @@ def _kind_of(annotation: Any, kind: Any = None) -> Any:
 
 
 def _plain(annotation: Any, kind: Any) -> Any:
+    if isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _plain(arguments[0], kind)

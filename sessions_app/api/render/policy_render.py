@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from retry.policies.documents import PolicyDocument
+from sessions_app.api.render.by_shape import rendered
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Actor
 from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
 from sessions_app.models import FailureCategory, Queue, RetryPolicy, RetryPolicyRevision
@@ -38,12 +40,8 @@ def _policy_json(
 
 def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
     """One edit of a policy."""
-    return {
-        "revision": revision.revision,
-        "created_at": revision.created_at,
-        "created_by": revision.created_by,
-        "document": _document_json(reading_of(revision).document),
-    }
+    document = _document_json(reading_of(revision).document)
+    return rendered(shapes.PolicyRevision, revision, document=document)
 
 
 def _document_json(document: PolicyDocument) -> dict[str, Any]:
@@ -59,30 +57,13 @@ def _document_json(document: PolicyDocument) -> dict[str, Any]:
 
 def category_json(category: FailureCategory) -> dict[str, Any]:
     """A failure category."""
-    return {
-        "name": category.name,
-        "position": category.position,
-        "matchers": category.matchers,
-        "created_at": category.created_at,
-        "updated_at": category.updated_at,
-    }
+    return rendered(shapes.Category, category)
 
 
 def queue_json(queue: Queue) -> dict[str, Any]:
     """A queue; its project comes with its domain. `usage` is null while it holds nothing and
     nothing is remembered of it."""
-    return {
-        "project": queue.project.address,
-        "name": queue.name,
-        "is_default": queue.is_default,
-        "priority_factor": queue.priority_factor,
-        "resource_limits": queue.resource_limits,
-        "retry_policies": queue.retry_policies,
-        "cordoned": queue.cordoned,
-        "cordon_reason": queue.cordon_reason,
-        "created_at": queue.created_at,
-        "usage": _usage_json(queue),
-    }
+    return rendered(shapes.Queue, queue, project=queue.project.address, usage=_usage_json(queue))
 
 
 def _usage_json(queue: Queue) -> dict[str, Any] | None:
@@ -90,10 +71,5 @@ def _usage_json(queue: Queue) -> dict[str, Any] | None:
     usage = getattr(queue, "usage", None)
     if usage is None:
         return None
-    return {
-        "used": usage.used,
-        "share": usage.cost,
-        "current_priority": usage.current_priority,
-        "effective_priority": queue.priority_factor * usage.current_priority,
-        "computed_at": usage.computed_at,
-    }
+    effective = queue.priority_factor * usage.current_priority
+    return rendered(shapes.QueueUsage, usage, share=usage.cost, effective_priority=effective)

@@ -12,7 +12,9 @@ from retry.policies.inline import InlinePolicy
 from retry.policies.matching import NamedPolicy
 from retry.policies.merge import bounded
 from retry.units.durations import in_words
+from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.whole_numbers import in_short
+from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.core.states import WAITING_RETRY, RetryState
 from sessions_app.eventlog.reading import JobSet
@@ -213,49 +215,25 @@ def decision_line(decision: RetryDecision) -> str:
     return line
 
 
-_DECISION_FIELDS = (
-    "action",
-    "reason",
-    "cause",
-    "used",
-    "limit",
-    "delay",
-    "due_at",
-    "state",
-    "next_session_id",
-    "decided_at",
-    "dispatched_at",
-    "termination",
-    "policy_revisions",
-    "resources",
-    "paced",
-    "trace",
-)
-
-
 def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
     """The whole explanation, in data and in sentences."""
-    fields: dict[str, Any] = {name: getattr(decision, name) for name in _DECISION_FIELDS}
-    fields["trace"] = in_short(decision.trace)
-    fields |= {
-        "session_id": session.pk,
-        "failure_category": session.failure_category or None,
-        "rule": decision.rule or None,
-        "paid_by": decision.paid_by or None,
-        "avoid_node": decision.avoid_node or None,
-        "avoid_executor": decision.avoid_executor or None,
-        "dispatched_by": decision.dispatched_by or None,
-        "requested_by": decision.requested_by or None,
-    }
+    fields = rendered(
+        shapes.Decision,
+        decision,
+        leave_out={"explanation"},
+        trace=in_short(decision.trace),
+        failure_category=session.failure_category or None,
+        rule=decision.rule or None,
+        paid_by=decision.paid_by or None,
+        avoid_node=decision.avoid_node or None,
+        avoid_executor=decision.avoid_executor or None,
+        dispatched_by=decision.dispatched_by or None,
+        requested_by=decision.requested_by or None,
+    )
     told = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
     return {**fields, "explanation": told}
 
 
 def job_set_json(each: JobSet) -> dict[str, Any]:
     """A job set, and when something happened in it."""
-    return {
-        "name": each.name,
-        "project": each.address,
-        "first_event_at": each.first_event_at,
-        "last_event_at": each.last_event_at,
-    }
+    return rendered(shapes.JobSet, each, project=each.address)

@@ -12,6 +12,7 @@ from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import tenants as operations
 from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
+from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.queries import PageQuery, Text, query_of
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
@@ -133,13 +134,9 @@ class ProjectView(RestView):
 
 def domain_json(domain: Domain) -> dict[str, Any]:
     """A domain. How much is in it is not told: one may see a part of that only."""
-    return {"name": domain.name, "created_at": domain.created_at}
+    return rendered(shapes.Domain, domain)
 
 
 def project_json(project: Project) -> dict[str, Any]:
     """A project, which comes with its domain."""
-    return {
-        "domain": project.domain.name,
-        "name": project.name,
-        "created_at": project.created_at,
-    }
+    return rendered(shapes.Project, project, domain=project.domain.name)

@@ -14,6 +14,7 @@ from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
+from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
@@ -116,15 +117,11 @@ class TokenView(RestView):
 
 def token_json(token: ApiToken) -> dict[str, Any]:
     """A token, which comes with its bearer and its project; never its secret."""
-    return {
-        "prefix": token.prefix,
-        "name": token.name,
-        "user": token.user.username if token.user else None,
-        "executor": token.executor_name or None,
-        "project": token.project.address if token.project else None,
-        "read_only": token.read_only,
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
-        "last_used_at": token.last_used_at,
-        "made_with": token.made_with or None,
-    }
+    return rendered(
+        shapes.Token,
+        token,
+        user=token.user.username if token.user else None,
+        executor=token.executor_name or None,
+        project=token.project.address if token.project else None,
+        made_with=token.made_with or None,
+    )

@@ -12,6 +12,7 @@ from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_bo
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import webhooks as operations
 from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
 from sessions_app.api.shapes import webhook_shapes as shapes
@@ -217,20 +218,7 @@ def _webhook(view: RestView, webhook_id: UUID) -> WebhookEndpoint:
 
 def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
     """A webhook without its secret."""
-    return {
-        "id": endpoint.pk,
-        "project": endpoint.project.address,
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "event_types": endpoint.event_types,
-        "paused_at": endpoint.paused_at,
-        "paused_reason": endpoint.paused_reason,
-        "failures": endpoint.failures,
-        "failing_since": endpoint.failing_since,
-        "previous_secret_until": endpoint.previous_secret_until,
-        "created_at": endpoint.created_at,
-        "created_by": endpoint.created_by,
-    }
+    return rendered(shapes.Webhook, endpoint, project=endpoint.project.address)
 
 
 def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
@@ -239,10 +227,4 @@ def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:
     """A delivery, with what its last attempt came to."""
-    names = (
-        *("id", "message_id", "type", "event_id", "session_id", "state", "attempts"),
-        *("redelivery", "created_at", "attempted_at", "finished_at", "response_code"),
-        *("response_excerpt", "error", "latency_ms"),
-    )
-    told = {name: getattr(delivery, name) for name in names}
-    return {**told, "next_attempt_at": delivery.due_at}
+    return rendered(shapes.WebhookDelivery, delivery, next_attempt_at=delivery.due_at)

@@ -1,1 +1,1 @@
-"""The schema of answers, for the documents. The answers are made in render/."""
+"""The shapes of answers: for the documents, for GraphQL, and for render/, which fills them."""

@@ -1,4 +1,4 @@
-"""The shapes of answers, for the OpenAPI document; `render` makes the answers themselves."""
+"""The shapes of sessions and what belongs to them; `render/` makes the answers themselves."""
 
 from datetime import datetime
 from typing import Any
@@ -6,6 +6,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, RootModel
 
+from retry.evidence.causes import RetryCause
+from sessions_app.api.shapes.words import DecisionState, RetryReason
+from sessions_app.core.states import RetryState, Status
 from sessions_app.selectors.why_pending import Reason
 
 
@@ -24,13 +27,13 @@ class SessionRetryState(BaseModel):
     `summary` names for people the attempt, from 1, and the budget that binds.
     """
 
-    state: str
+    state: RetryState
     attempt: int
     max_attempts: int | None
     summary: str
     due_at: datetime | None
     next_session_id: UUID | None
-    reason: str | None
+    reason: RetryReason | None
     rule: str | None
     budgets: list[Budget]
 
@@ -47,7 +50,7 @@ class SessionSummary(BaseModel):
     session_type: str
     priority: int
     owner: str | None
-    status: str
+    status: Status
     status_message: str
     created_at: datetime
     scheduled_at: datetime | None
@@ -64,7 +67,7 @@ class SessionSummary(BaseModel):
     max_retries: int
     retry_policy: dict[str, Any]
     retry_policies: list[str]
-    retry_cause: str | None
+    retry_cause: RetryCause | None
     failure_category: str | None
     retry_counters: dict[str, int]
     chain_count: int
@@ -191,8 +194,8 @@ class Attempt(BaseModel):
 
     id: UUID
     attempt: int
-    status: str
-    cause: str | None
+    status: Status
+    cause: RetryCause | None
     failure_category: str | None
     exit_code: int | None
     node: str | None
@@ -201,7 +204,7 @@ class Attempt(BaseModel):
     scheduled_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
-    retry_state: str
+    retry_state: RetryState
     decision: str | None
 
 
@@ -226,8 +229,8 @@ class Decision(BaseModel):
 
     session_id: UUID
     action: str
-    reason: str
-    cause: str
+    reason: RetryReason
+    cause: RetryCause
     failure_category: str | None
     rule: str | None
     paid_by: str | None
@@ -235,7 +238,7 @@ class Decision(BaseModel):
     limit: int | None
     delay: float | None
     due_at: datetime | None
-    state: str
+    state: DecisionState
     avoid_node: str | None
     avoid_executor: str | None
     resources: dict[str, Any] | None

@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from retry.evidence.causes import RetryCause
+from sessions_app.api.shapes.words import RetryReason
+
 
 class SimulatedAttempt(BaseModel):
     """One attempt and what was decided about its end.
@@ -14,10 +17,10 @@ class SimulatedAttempt(BaseModel):
 
     attempt: int
     session_id: str
-    cause: str | None
+    cause: RetryCause | None
     failure_category: str | None
     action: Literal["retry", "fail"] | None
-    reason: str | None
+    reason: RetryReason | None
     rule: str | None
     paid_by: str | None
     used: int | None

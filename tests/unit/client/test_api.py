@@ -37,6 +37,15 @@ def test_a_session_of_an_unknown_status_is_not_final(server: FakeServer, client:
     assert not client.session(IDS[0]).final
 
 
+def test_words_of_a_newer_server_are_kept(server: FakeServer, client: Client) -> None:
+    state = {"state": "postponed", "reason": "full_moon"}
+    words = {"status": "HIBERNATING", "retry_cause": "cosmic_ray", "retry_state": state}
+    server.on(f"GET /sessions/{IDS[0]}/", {"id": IDS[0], **words})
+    found = client.session(IDS[0])
+    assert found.model_dump(exclude_unset=True) == {"id": IDS[0], **words}
+    assert not found.retry_waits
+
+
 def test_creating_is_repeated_with_the_same_creation_id(server: FakeServer) -> None:
     server.on("POST /sessions/", problem(503, "Busy"), Reply(answers.session("PENDING"), 201))
     with Client(server.url, TOKEN, project="research/vision") as client:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client import ApiError, Client
 from reprise_client.cli.simulation_parts import Chains, Window, in_parts, summed
-from reprise_client.simulations import Simulation, SimulationSummary
+from reprise_client.models import Simulation, SimulationSummary
 
 from tests.unit.client.conftest import Command
 from tests.unit.client.server import FakeServer, problem

@@ -12,8 +12,8 @@ import reprise_client
 OF_CALLS = (
     "httpx",
     "reprise_client.api",
+    "reprise_client.answers",
     "reprise_client.models",
-    "reprise_client.operator_models",
 )
 WATCHED = f"""
 import atexit, sys

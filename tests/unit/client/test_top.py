@@ -8,7 +8,7 @@ from reprise_client import Client
 from reprise_client.cli.top import Look
 from reprise_client.cli.top_view import top_line, top_view
 from reprise_client.errors import ApiError
-from reprise_client.overviews import Overview
+from reprise_client.models import Overview
 from rich.console import Console
 
 from tests.unit.client.conftest import Command

@@ -27,7 +27,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import FailureCategory
+    from reprise_client.models import FailureCategory
 
 SPEC = ("position", "matchers")
 

@@ -28,7 +28,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import EffectiveField, RetryDefaults, RetrySettings
+    from reprise_client.models import EffectiveField, RetryDefaults, RetrySettings
 
 SPEC = ("policy", "bounds")
 

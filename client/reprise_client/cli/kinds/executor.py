@@ -27,7 +27,7 @@ from reprise_client.cli.words import resource_words, span, when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import Executor, ExecutorLease, ExecutorNode
+    from reprise_client.models import Executor, ExecutorLease, ExecutorNode
 
 SPEC: Mapping[str, Any] = {"projects": [], "unconfirmed_after": None}
 """What can be applied, and what a document means that leaves it out."""

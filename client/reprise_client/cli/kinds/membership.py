@@ -28,7 +28,7 @@ from reprise_client.cli.scope import Scope
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.tenant_models import Membership
+    from reprise_client.models import Membership
 
 
 class MembershipKind(Kind["Membership"]):

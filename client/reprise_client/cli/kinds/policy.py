@@ -31,7 +31,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import NamedRetryPolicy, PolicyUses
+    from reprise_client.models import NamedRetryPolicy, PolicyUses
 
 REVISIONS_SHOWN = 10
 

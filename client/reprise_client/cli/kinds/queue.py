@@ -29,7 +29,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.operator_models import NamedRetryPolicy, Queue
+    from reprise_client.models import NamedRetryPolicy, Queue
 
 SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
 

@@ -30,7 +30,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.tenant_models import Domain, Project
+    from reprise_client.models import Domain, Project
 
 
 def nothing_said(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

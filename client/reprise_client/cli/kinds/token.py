@@ -25,7 +25,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.tenant_models import Token
+    from reprise_client.models import Token
 
 PREFIX_LENGTH = 12
 CREATE = "reprise create token NAME"

@@ -28,7 +28,7 @@ from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.webhooks import Webhook, WebhookDelivery
+    from reprise_client.models import Webhook, WebhookDelivery
 
 SPEC = ("url", "event_types", "description")
 SHOWN = 10

@@ -1,0 +1,159 @@
+"""What the models of answers stand on. `make schema` writes the models themselves, in `models.py`.
+
+All are tolerant, so that a newer server does not break an older client: a field that is not
+listed is kept as it came, one that is missing or null has its default, words stay plain strings.
+"""
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from reprise_client.errors import InvalidAnswer
+
+if TYPE_CHECKING:
+    from reprise_client.models import RetryState
+
+FINAL_STATUSES = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
+UNSTARTED_STATUSES = frozenset(
+    {"PENDING", "SCHEDULED", "PREPARING", "PULLING", "PREPARED", "CREATING"}
+)
+WAITING_STATES = frozenset({"scheduled", "held"})
+
+
+class Answer(BaseModel):
+    """Base of the answers: immutable, open to unknown fields, null stands for the default."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_default(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        if value is None and not field.is_required():
+            return field.get_default(call_default_factory=True)
+        return value
+
+
+class Versioned(Answer):
+    """What can be changed; `etag` is its version, where the answer was about it alone."""
+
+    etag: str = Field(default="", exclude=True)
+
+
+AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
+
+
+def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
+    """`data` as a `kind`; raises `InvalidAnswer`, with the URL that is its `source`."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise InvalidAnswer(source, repr(data)[:200]) from error
+
+
+# Below are the answers that can do something. Checkers of types see the fields that they need; the
+# models have them, in the order of the document.
+
+
+class Refusable(Answer):
+    """What was asked of one of several, and may have been refused."""
+
+    if TYPE_CHECKING:
+        outcome: str
+
+    @property
+    def done(self) -> bool:
+        return self.outcome != "refused"
+
+
+class OfDomain(Answer):
+    """What has a name in a domain."""
+
+    if TYPE_CHECKING:
+        domain: str
+        name: str
+
+    @property
+    def address(self) -> str:
+        """`domain/name`."""
+        return f"{self.domain}/{self.name}"
+
+
+class Addressed(Answer):
+    """What has a name in a project (`domain/name`)."""
+
+    if TYPE_CHECKING:
+        project: str
+        name: str
+
+    @property
+    def address(self) -> str:
+        """`domain/project/name`."""
+        return f"{self.project}/{self.name}"
+
+
+class Placed(Answer):
+    """What is of a project (`domain/name`), or of a whole domain."""
+
+    if TYPE_CHECKING:
+        domain: str | None
+        project: str | None
+
+    @property
+    def place(self) -> str:
+        """The domain, or `domain/name`."""
+        return self.project or self.domain or ""
+
+
+class Windowed(Answer):
+    """What was counted in a window of seconds."""
+
+    if TYPE_CHECKING:
+        window: float
+
+    def rate(self, count: int) -> float:
+        """So many within the window, a second."""
+        return count / self.window if self.window > 0 else 0.0
+
+
+class ChainMember(Answer):
+    """An attempt that knows its chain."""
+
+    if TYPE_CHECKING:
+        id: str
+        status: str
+        retry_state: RetryState
+        retry_chain: list[str]
+
+    @property
+    def final(self) -> bool:
+        """This attempt has ended; its chain may go on."""
+        return self.status in FINAL_STATUSES
+
+    @property
+    def started(self) -> bool:
+        return self.status not in UNSTARTED_STATUSES
+
+    @property
+    def retry_waits(self) -> bool:
+        """A retry is decided and has not been dispatched."""
+        return self.retry_state.state in WAITING_STATES
+
+    @property
+    def successor_id(self) -> str | None:
+        """The next attempt, if there is one."""
+        if self.id in self.retry_chain[:-1]:
+            return self.retry_chain[self.retry_chain.index(self.id) + 1]
+        return self.retry_state.next_session_id if self.retry_state.state == "retried" else None
+
+    @property
+    def chain_over(self) -> bool:
+        """No attempt runs and none waits: this one was the last."""
+        return self.final and not self.retry_waits and self.successor_id is None
