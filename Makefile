@@ -85,11 +85,13 @@ check-generated: install-dev
 	diff -u docs/schema.graphql var/schema.graphql || { echo "The API changed: run 'make schema' and commit docs/schema.graphql"; exit 1; }
 	DATABASE_URL=none $(BIN)/python -m variables $(DECLARED) > var/settings.md
 	diff -u docs/settings.md var/settings.md || { echo "The settings changed: run 'make schema' and commit docs/settings.md"; exit 1; }
+	$(BIN)/python tools/write_tables.py --check
 
 schema: install-dev ## write the snapshots of the OpenAPI and the GraphQL schema and the list of settings again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 	$(BIN)/python manage.py graphql_schema --file docs/schema.graphql
 	$(BIN)/python -m variables $(DECLARED) > docs/settings.md
+	$(BIN)/python tools/write_tables.py
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.explain import next_attempt, rules
-from retry.explain.advice import advice
 from retry.explain.attempts import budget_words
 from retry.explain.endings import ending
+from retry.explain.reasons import advice
 from retry.explain.step_facts import Facts, Sentence, moment, number, passed, seconds
 from retry.units.durations import in_words
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from retry.engine.reasons import REASONS
 from retry.engine.workload_message import SILENCE, voice_of
 from retry.evidence.causes import RetryCause, cause_class
 from retry.evidence.termination import Termination
-from retry.explain.advice import REASONS
 from retry.units.durations import in_words
 from tests.unit.retry.build import a_chain, decided
 from tests.unit.retry.named import named, on_causes
