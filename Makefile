@@ -87,6 +87,7 @@ check-generated: install-dev
 	diff -u docs/settings.md var/settings.md || { echo "The settings changed: run 'make schema' and commit docs/settings.md"; exit 1; }
 	$(BIN)/python tools/client_models.py > var/models.py
 	diff -u client/reprise_client/models.py var/models.py || { echo "The SDK's models changed: run 'make schema' and commit client/reprise_client/models.py"; exit 1; }
+	$(BIN)/python tools/write_tables.py --check
 
 schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settings and the SDK's models again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
@@ -95,6 +96,7 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 	@mkdir -p var
 	$(BIN)/python tools/client_models.py > var/models.py
 	cp var/models.py client/reprise_client/models.py
+	$(BIN)/python tools/write_tables.py
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick

@@ -16,13 +16,12 @@ from itertools import cycle, islice
 from random import Random
 from typing import Any
 
-from retry.engine.decide import Chain, Decision, Settings, decide
+from retry.engine.decide import Chain, Decision, Rulebook, decide
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument
 from retry.policies.inline import BackoffStrategy, InlinePolicy
-from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
-from retry.policies.merge import NO_BOUNDS
+from retry.policies.matching import compile_category, compile_policy
 
 ROUNDS = 5
 SECONDS_A_ROUND = 4.0
@@ -40,8 +39,7 @@ class Load:
     """What is decided about, and by what."""
 
     name: str
-    policies: Sequence[NamedPolicy]
-    categories: Sequence[CompiledCategory]
+    rulebook: Rulebook
     failures: Sequence[tuple[Termination, Chain]]
 
 
@@ -79,10 +77,15 @@ def _load(
         {"name": f"category-{at}", "matchers": [{"onTerminationMessage": {"pattern": pattern}}]}
         for at, pattern in enumerate(("CUDA error [0-9]+", "NCCL.*timeout", "ibv_[a-z]+ failed"))
     ]
+    named = (compile_policy(PolicyDocument.model_validate(each), revision=1) for each in documents)
+    rulebook = Rulebook(
+        INLINE,
+        tuple(named),
+        tuple(compile_category(FailureCategory.model_validate(each)) for each in categories),
+    )
     return Load(
         name,
-        [compile_policy(PolicyDocument.model_validate(each), revision=1) for each in documents],
-        [compile_category(FailureCategory.model_validate(each)) for each in categories],
+        rulebook,
         [_failure(random, at, size) for at in range(FAILURES)],
     )
 
@@ -162,26 +165,13 @@ def _termination(random: Random, code: int, message_size: int) -> Termination:
 
 def _decide(load: Load, failure: tuple[Termination, Chain]) -> Decision | None:
     termination, chain = failure
-    return decide(
-        termination,
-        chain,
-        INLINE,
-        NO_BOUNDS,
-        load.policies,
-        load.categories,
-        _SETTINGS,
-        NOW,
-        0.5,
-    )
-
-
-_SETTINGS = Settings()
+    return decide(termination, chain, load.rulebook, NOW, 0.5)
 
 
 def _check(load: Load) -> None:
     """The parts are equal, or the figures would be of something else."""
     rules = [decision.rule for each in load.failures if (decision := _decide(load, each))]
-    first, last = (load.policies[at].rules[at].label for at in (0, -1))
+    first, last = (load.rulebook.named[at].rules[at].label for at in (0, -1))
     if [rules.count(rule) for rule in (first, last, None)] != [FAILURES // 3] * 3:
         raise SystemExit(f"{load.name}: the thirds are not thirds")
 

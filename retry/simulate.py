@@ -13,12 +13,11 @@ from uuid import UUID, uuid5
 
 from retry.engine.budgets import counters_after
 from retry.engine.decide import decide
-from retry.engine.decision import Chain, Decision, Mode, Settings
+from retry.engine.decision import Chain, Decision, Mode, Rulebook, Settings
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy
-from retry.policies.merge import NO_BOUNDS, MergedBounds
 
 ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
 """When every simulated chain begins, so that the same input always gives the same output."""
@@ -45,17 +44,6 @@ class Ending:
     lasted: float = 0.0
     preempted_for: float | None = None
     ran: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rulebook:
-    """All that decides about a chain."""
-
-    policy: InlinePolicy
-    named: tuple[NamedPolicy, ...] = ()
-    categories: tuple[CompiledCategory, ...] = ()
-    bounds: MergedBounds = NO_BOUNDS
-    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +225,7 @@ def _decision(ending: Ending, chain: Chain, rulebook: Rulebook, now: datetime) -
     return decide(
         ending.termination,
         chain,
-        rulebook.policy,
-        rulebook.bounds,
-        rulebook.named,
-        rulebook.categories,
-        rulebook.settings,
+        rulebook,
         now,
         # Random jitter, too, is the same for the same input.
         jitter_fraction(f"random:{ending.session_id}", chain.retry_count),

@@ -1,12 +1,14 @@
 """The inline retry policy of a session, as a value with types."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from reprise_client.retry_policy_fields import RetryPolicyFields
 
 
-class RetryPolicy(BaseModel):
+class RetryPolicy(RetryPolicyFields):
     """How often and when a chain is retried; all times are in seconds.
 
     A field that is not given is inherited. A null is a value: without a `max_preemption_retries`
@@ -15,21 +17,6 @@ class RetryPolicy(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-    max_retries: int = 0
-    max_preemption_retries: int | None = None
-    retry_delay: float = 60.0
-    backoff: Literal["fixed", "exponential"] = "fixed"
-    backoff_multiplier: float = 2.0
-    max_retry_delay: float | None = 3600.0
-    jitter: Literal["none", "deterministic", "random"] = "deterministic"
-    jitter_ratio: float = 0.25
-    eligible_causes: tuple[str, ...] = ()
-    """All that may be retried, if none is given."""
-    retry_on_exit_codes: tuple[int, ...] = ()
-    no_retry_on_exit_codes: tuple[int, ...] = ()
-    max_chain_duration: float | None = None
-    emit_retry_events: bool = True
 
     def body(self) -> dict[str, Any]:
         """The fields that were given, as the API takes them."""

@@ -13,22 +13,23 @@ from retry.engine.budgets import (
     retries_enabled,
 )
 from retry.engine.case import Case, Verdict, judge, spent
-from retry.engine.decision import Chain, Decision, Mode, Settings, TraceStep
+from retry.engine.decision import Chain, Decision, Mode, Rulebook, Settings, TraceStep
 from retry.engine.next_attempt import avoided_node, due, resources, wait
+from retry.engine.reasons import EXHAUSTED, NOT_RETRIED, REASONS
 from retry.engine.rule_steps import default_action, named_rules
 from retry.engine.workload_message import SILENCE, Voice, voice_of
 from retry.evidence.causes import CauseClass, RetryCause, cause_class, classify
 from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
 from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
 from retry.policies.backoff import Backoff
-from retry.policies.inline import InlinePolicy
-from retry.policies.matching import CompiledCategory, Facts, NamedPolicy, category_of
-from retry.policies.merge import MergedBounds, bounded
+from retry.policies.matching import CompiledCategory, Facts, category_of
+from retry.policies.merge import bounded
 
 __all__ = [
     "Chain",
     "Decision",
     "Mode",
+    "Rulebook",
     "Settings",
     "budgets",
     "counters_after",
@@ -41,11 +42,7 @@ __all__ = [
 def decide(
     termination: Termination,
     chain: Chain,
-    policy: InlinePolicy,
-    bounds: MergedBounds,
-    named: Sequence[NamedPolicy],
-    categories: Sequence[CompiledCategory],
-    settings: Settings,
+    rulebook: Rulebook,
     now: datetime,
     random: float,
     *,
@@ -53,12 +50,11 @@ def decide(
 ) -> Decision | None:
     """Decide about one ended session; None if it succeeded. Never raises for validated input.
 
-    `named` are the policies that apply, in order. `random` is uniform in [0, 1); a `cause` that is
-    known already is not classified again.
+    `random` is uniform in [0, 1); a `cause` that is known already is not classified again.
     """
     if termination.status == "terminated":
         return None
-    case = _open_case(termination, chain, policy, bounds, named, categories, settings, cause)
+    case = _open_case(termination, chain, rulebook, cause)
     verdict = _first_verdict(case)
     if verdict.backoff is None:
         return _refused(case, verdict)
@@ -76,26 +72,22 @@ _Step = Callable[[Case], Verdict | None]
 def _open_case(
     termination: Termination,
     chain: Chain,
-    policy: InlinePolicy,
-    bounds: MergedBounds,
-    named: Sequence[NamedPolicy],
-    categories: Sequence[CompiledCategory],
-    settings: Settings,
+    rulebook: Rulebook,
     cause: RetryCause | None,
 ) -> Case:
-    effective, bound_steps = bounded(policy, bounds)
+    effective, bound_steps = bounded(rulebook.policy, rulebook.bounds)
     facts = Facts(termination, classify(termination) if cause is None else cause)
     voice = SILENCE
     if termination.status != "cancelled":
         voice = voice_of(termination)
-        facts.category = _category(facts, voice, categories)
+        facts.category = _category(facts, voice, rulebook.categories)
     container = first_failed_container(termination)
     case = Case(
         chain=chain,
         policy=effective,
-        bounds=bounds,
-        named=tuple(named),
-        settings=settings,
+        bounds=rulebook.bounds,
+        named=rulebook.named,
+        settings=rulebook.settings,
         facts=facts,
         kind=cause_class(facts.cause),
         exit_code=termination.exit_code if container is None else container.exit_code,
@@ -270,24 +262,12 @@ def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> De
     return _close(case, verdict, "retry", state, state, delay, due_at)
 
 
-_EXHAUSTIONS = frozenset(
-    {
-        "global_limit",
-        "rule_limit",
-        "max_retries",
-        "preemption_budget",
-        "default_limit",
-        "chain_deadline",
-    }
-)
-
-
 def _refused(case: Case, verdict: Verdict) -> Decision:
-    retry_state = "not_retried"
+    retry_state = REASONS[verdict.reason].state
     if case.cause is RetryCause.USER_CANCELLED:
         retry_state = "cancelled"
-    elif verdict.reason in _EXHAUSTIONS and retries_enabled(case.policy, case.named):
-        retry_state = "exhausted"
+    elif retry_state == EXHAUSTED and not retries_enabled(case.policy, case.named):
+        retry_state = NOT_RETRIED
     return _close(case, verdict, "fail", "final", retry_state, None, None)
 
 

@@ -8,6 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from retry.evidence.causes import RetryCause
+from retry.policies.inline import InlinePolicy
+from retry.policies.matching import CompiledCategory, NamedPolicy
+from retry.policies.merge import NO_BOUNDS, MergedBounds
 
 # One step that a decision took: `step`, the facts looked at, and their `result`; JSON values.
 TraceStep = dict[str, Any]
@@ -25,6 +28,17 @@ class Mode(StrEnum):
 class Settings:
     mode: Mode = Mode.ON
     global_max_retries: int = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """All that decides about a chain; `named` are the policies that apply, in order."""
+
+    policy: InlinePolicy
+    named: tuple[NamedPolicy, ...] = ()
+    categories: tuple[CompiledCategory, ...] = ()
+    bounds: MergedBounds = NO_BOUNDS
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,28 @@
-"""Why a failed session is not retried, as a clause that goes after "because"."""
+"""The reason of a decision in words for people, and what may be done about it."""
 
 from collections.abc import Mapping
 
-WORDS: Mapping[str, str] = {
-    "max_retries": "its retries are used up",
-    "preemption_budget": "its retries after preemptions are used up",
-    "rule_limit": "the rule's retries are used up",
-    "default_limit": "the policy's default retries are used up",
-    "global_limit": "the limit of retries for all chains is reached",
-    "chain_deadline": "the next attempt would come after the chain's longest duration",
-    "not_batch": "only batch sessions are retried",
-    "never_retried": "failures of this kind are never retried",
-    "retries_disabled": "retries are switched off",
-    "workload_said_no": "the workload asked for no retry",
-    "rule_fail": "a rule says so",
-    "default_fail": "the policy's default says so",
-    "cause_not_eligible": "its policy does not retry after this cause",
-    "exit_code_excluded": "its policy does not retry after this exit code",
-    "no_policy": "nobody asked for retries",
+from retry.engine.reasons import REASONS
+from retry.evidence.causes import RetryCause
+
+_NEVER: Mapping[str, str] = {
+    RetryCause.VALIDATION_ERROR: "Correct the specification and submit it again.",
+    RetryCause.QUOTA_EXCEEDED: "Submit it again once there is room, or ask for a larger quota.",
+    RetryCause.USER_CANCELLED: (
+        "If that was a mistake, `reprise session retry` makes one more attempt."
+    ),
 }
-"""By the reason of a decision. The command has the same table, which a test compares."""
 
 
 def reason_words(reason: str) -> str:
-    """The clause of a reason; one of another version stays as it is."""
-    return WORDS.get(reason, reason.replace("_", " "))
+    """Return the clause of a reason; one of another version stays as it is."""
+    known = REASONS.get(reason)
+    return known.clause if known else reason.replace("_", " ")
+
+
+def advice(reason: str, cause: str) -> str:
+    """Return what may be done about a refusal; empty if nothing, or if the reason is unknown."""
+    if reason == "never_retried":
+        return _NEVER.get(cause, "")
+    known = REASONS.get(reason)
+    return known.advice if known else ""

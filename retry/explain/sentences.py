@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.explain import next_attempt, rules
-from retry.explain.advice import advice
 from retry.explain.attempts import budget_words
 from retry.explain.endings import ending
+from retry.explain.reasons import advice
 from retry.explain.step_facts import Facts, Sentence, moment, number, passed, seconds
+from retry.policies.inline import FIELDS
+from retry.policies.meaning import SECONDS
 from retry.units.durations import in_words
 
 
@@ -146,7 +148,7 @@ _REFUSALS = {
 }
 
 
-_DURATIONS = frozenset({"retry_delay", "max_chain_duration"})
+_DURATIONS = frozenset(name for name, field in FIELDS.items() if field.meaning.unit == SECONDS)
 
 _SENTENCES: dict[str, Sentence] = {
     "classify": _classify,

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retry.evidence.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
+from retry.policies.meaning import SECONDS, Meaning, fields_of
 
 MAX_RETRIES = 1_000_000
 MAX_PREEMPTION_RETRIES = 2**31 - 1
@@ -160,28 +161,79 @@ class InlinePolicy(_Value):
     only the hard ceiling of 24 h holds. `max_chain_duration` null: no limit.
     """
 
-    max_retries: Retries = 0
-    max_preemption_retries: PreemptionRetries | None = None
-    retry_delay: Positive = 60.0
-    backoff: Strategy = BackoffStrategy.FIXED
-    backoff_multiplier: Positive = 2.0
-    max_retry_delay: Positive | None = 3600.0
-    jitter: Jitter = JitterMode.DETERMINISTIC
-    jitter_ratio: Ratio = 0.25
-    eligible_causes: Causes = FAILURE_CAUSES | PLATFORM_CAUSES
-    retry_on_exit_codes: ExitCodes = ()
-    no_retry_on_exit_codes: ExitCodes = ()
-    max_chain_duration: Positive | None = None
-    emit_retry_events: StrictBool = True
+    max_retries: Annotated[
+        Retries, Meaning("how often a chain is retried after failures", option="retries")
+    ] = 0
+    max_preemption_retries: Annotated[
+        PreemptionRetries | None,
+        Meaning(
+            "how often a chain is retried after causes of the platform",
+            empty="those spend max_retries, too",
+            option="preemption_retries",
+        ),
+    ] = None
+    retry_delay: Annotated[Positive, Meaning("delay before a retry", unit=SECONDS)] = 60.0
+    backoff: Annotated[Strategy, Meaning("whether the delay grows from retry to retry")] = (
+        BackoffStrategy.FIXED
+    )
+    backoff_multiplier: Annotated[
+        Positive, Meaning("what an exponential delay is multiplied by from retry to retry")
+    ] = 2.0
+    max_retry_delay: Annotated[
+        Positive | None,
+        Meaning("longest delay", empty="only the ceiling of 24 hours holds", unit=SECONDS),
+    ] = 3600.0
+    jitter: Annotated[
+        Jitter, Meaning("how delays are spread, so that not all retries come at once")
+    ] = JitterMode.DETERMINISTIC
+    jitter_ratio: Annotated[
+        Ratio, Meaning("the part of the delay, from 0 to 1, that jitter adds at most")
+    ] = 0.25
+    eligible_causes: Annotated[
+        Causes, Meaning("causes after which a chain is retried; others are final")
+    ] = FAILURE_CAUSES | PLATFORM_CAUSES
+    retry_on_exit_codes: Annotated[
+        ExitCodes,
+        Meaning("exit codes after which a chain is retried", empty="every code but 0"),
+    ] = ()
+    no_retry_on_exit_codes: Annotated[
+        ExitCodes,
+        Meaning(
+            "exit codes after which a chain is never retried, whatever retry_on_exit_codes says"
+        ),
+    ] = ()
+    max_chain_duration: Annotated[
+        Positive | None,
+        Meaning(
+            "no retry comes due later than this after the first submission",
+            empty="no limit",
+            unit=SECONDS,
+        ),
+    ] = None
+    emit_retry_events: Annotated[
+        StrictBool, Meaning("whether streams, lists and webhooks tell of session.retry_* events")
+    ] = True
 
 
 class Bounds(_Value):
     """What a layer allows the layers below it to ask for; null is no bound. Seconds."""
 
-    max_retries: Retries | None = None
-    max_preemption_retries: PreemptionRetries | None = None
-    max_chain_duration: Positive | None = None
-    min_retry_delay: NotNegative | None = None
+    max_retries: Annotated[Retries | None, Meaning("the most that anybody below may ask for")] = (
+        None
+    )
+    max_preemption_retries: Annotated[
+        PreemptionRetries | None, Meaning("the most that anybody below may ask for")
+    ] = None
+    max_chain_duration: Annotated[
+        Positive | None, Meaning("the longest that anybody below may ask for", unit=SECONDS)
+    ] = None
+    min_retry_delay: Annotated[
+        NotNegative | None, Meaning("the shortest that anybody below may ask for", unit=SECONDS)
+    ] = None
+
+
+FIELDS = fields_of(InlinePolicy)
+BOUNDS = fields_of(Bounds)
 
 
 def dump_set(policy: InlinePolicy | Bounds) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from django import forms
@@ -13,43 +14,15 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
-from retry.policies.inline import BackoffStrategy, Bounds, InlinePolicy, JitterMode, error_texts
+from retry.evidence.causes import NEVER_CAUSES, RetryCause
+from retry.policies.inline import BOUNDS, FIELDS, Bounds, InlinePolicy, error_texts
+from retry.policies.meaning import Meaning, PolicyField
 from retry.policies.merge import Merged, MergedBounds
 
 LONGEST = 2_000
 BOUND = "bound_"
 SET = "set_"
-HELP = {
-    "max_retries": "how often a chain is retried after failures",
-    "max_preemption_retries": (
-        "how often after causes of the platform; empty: those spend max_retries, too"
-    ),
-    "retry_delay": "seconds",
-    "backoff": "whether the delay grows from retry to retry",
-    "backoff_multiplier": "by which an exponential delay grows",
-    "max_retry_delay": "seconds; empty: only the ceiling of 24 hours holds",
-    "jitter": "how delays are spread, so that not all come at once",
-    "jitter_ratio": "0 to 1: the part of the delay that is added at most",
-    "eligible_causes": "the causes that are retried at all",
-    "retry_on_exit_codes": "such as 75, 137; empty: every code but 0",
-    "no_retry_on_exit_codes": "these never, whatever the line above says",
-    "max_chain_duration": "seconds after its beginning; empty: no limit",
-    "emit_retry_events": "whether retries are told to streams and webhooks",
-}
-BOUND_HELP = {
-    "max_retries": "the most that anybody below may ask for",
-    "max_preemption_retries": "likewise",
-    "max_chain_duration": "seconds; the longest that anybody below may ask for",
-    "min_retry_delay": "seconds; the shortest that anybody below may ask for",
-}
-_CHOICES = {
-    "backoff": [strategy.value for strategy in BackoffStrategy],
-    "jitter": [mode.value for mode in JitterMode],
-    "emit_retry_events": ["true", "false"],
-}
-_CODES = frozenset({"retry_on_exit_codes", "no_retry_on_exit_codes"})
-_NULLABLE = frozenset({"max_preemption_retries", "max_retry_delay", "max_chain_duration"})
+_TRUTH = {"true": True, "false": False}
 _BOUND_OF = {name: name for name in Bounds.model_fields} | {"retry_delay": "min_retry_delay"}
 
 
@@ -83,7 +56,7 @@ class DefaultsForm(forms.Form):
                 label=f"set {name} here",
                 widget=UnfoldBooleanWidget({"aria-label": f"set {name} here"}),
             )
-            self.fields[name] = _field(name)
+            self.fields[name] = _field(FIELDS[name])
         for name in Bounds.model_fields:
             self.fields[BOUND + name] = _text(f"bound of {name}")
 
@@ -91,7 +64,7 @@ class DefaultsForm(forms.Form):
         """Django's hook."""
         cleaned = self.cleaned_data
         policy = {
-            name: _raw(name, cleaned.get(name))
+            name: _raw(FIELDS[name], cleaned.get(name))
             for name in InlinePolicy.model_fields
             if cleaned.get(SET + name) and name in cleaned
         }
@@ -128,7 +101,7 @@ class DefaultsForm(forms.Form):
                 shown(values[name], empty="any" if name == "retry_on_exit_codes" else "none"),
                 merged.source[name].value,
                 _bound_text(_BOUND_OF.get(name), bounds),
-                HELP[name],
+                _help(FIELDS[name].meaning),
             )
 
     def bound_lines(self, bounds: MergedBounds) -> Iterator[Line]:
@@ -142,7 +115,7 @@ class DefaultsForm(forms.Form):
                 shown(bound.value) if bound else "none",
                 bound.layer.value if bound else "",
                 "",
-                BOUND_HELP[name],
+                _help(BOUNDS[name].meaning),
             )
 
 
@@ -150,8 +123,9 @@ def initial(policy: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str, A
     """What the form shows of a stored row."""
     found: dict[str, Any] = {SET + name: name in policy for name in InlinePolicy.model_fields}
     found |= {
-        name: value if name == "eligible_causes" else shown(value, empty="")
+        name: value if _is_checked(FIELDS[name]) else shown(value, empty="")
         for name, value in policy.items()
+        if name in FIELDS
     }
     return found | {BOUND + name: shown(value) for name, value in bounds.items()}
 
@@ -175,23 +149,43 @@ def _bound_text(name: str | None, bounds: MergedBounds) -> str:
     return f"{least} {shown(bound.value)} ({bound.layer.value})"
 
 
-def _field(name: str) -> forms.Field:
-    if name == "eligible_causes":
-        causes = sorted(cause.value for cause in FAILURE_CAUSES | PLATFORM_CAUSES)
+def _help(meaning: Meaning) -> str:
+    """Return a meaning as the page shows it beside its field."""
+    unit = f"{meaning.unit}; " if meaning.unit else ""
+    return f"{unit}{meaning.text}" + (f"; empty: {meaning.empty}" if meaning.empty else "")
+
+
+def _is_checked(field: PolicyField) -> bool:
+    """Whether the members of a list are boxes to check."""
+    return field.many and issubclass(field.kind, StrEnum)
+
+
+def _choices(field: PolicyField) -> list[str]:
+    """Return the values among which a field is chosen; none if it is typed."""
+    if field.kind is bool:
+        return [*_TRUTH]
+    if field.kind is RetryCause:
+        return sorted(set(RetryCause) - NEVER_CAUSES)
+    return [*field.kind] if issubclass(field.kind, StrEnum) else []
+
+
+def _field(field: PolicyField) -> forms.Field:
+    choices = [(str(value), str(value)) for value in _choices(field)]
+    if _is_checked(field):
         return forms.MultipleChoiceField(
-            choices=[(cause, cause) for cause in causes],
+            choices=choices,
             required=False,
-            label=name,
+            label=field.name,
             widget=UnfoldAdminCheckboxSelectMultipleWidget,
         )
-    if name in _CHOICES:
+    if choices:
         return forms.ChoiceField(
-            choices=[("", "-"), *((value, value) for value in _CHOICES[name])],
+            choices=[("", "-"), *choices],
             required=False,
-            label=name,
+            label=field.name,
             widget=UnfoldAdminSelectWidget,
         )
-    return _text(name)
+    return _text(field.name)
 
 
 def _text(label: str) -> forms.CharField:
@@ -214,14 +208,14 @@ def _number(text: str) -> object:
     return text
 
 
-def _raw(name: str, value: Any) -> object:
+def _raw(field: PolicyField, value: Any) -> object:
     """What a field of the form says, as the body of a REST call would."""
-    if name == "eligible_causes":
+    if _is_checked(field):
         return value
-    if name in _CODES:
-        return [_number(code) for code in value.replace(",", " ").split()]
-    if name == "emit_retry_events":
-        return {"true": True, "false": False}.get(value, value)
-    if name in _CHOICES:
-        return value
-    return _number(value) if value or name not in _NULLABLE else None
+    if field.many:
+        return [_number(each) for each in value.replace(",", " ").split()]
+    if field.kind is bool:
+        return _TRUTH.get(value, value)
+    if not value and field.nullable:
+        return None
+    return _number(value) if field.kind in {int, float} else value

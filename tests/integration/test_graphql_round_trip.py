@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from graphene.utils.str_converters import to_camel_case
 
 from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults
@@ -12,9 +13,7 @@ from tests.mutations import change, done, refusal
 
 pytestmark = pytest.mark.django_db
 
-FIELDS = """{ maxRetries maxPreemptionRetries retryDelay backoff backoffMultiplier maxRetryDelay
-    jitter jitterRatio eligibleCauses retryOnExitCodes noRetryOnExitCodes maxChainDuration
-    emitRetryEvents nulls }"""
+FIELDS = f"{{ {' '.join(map(to_camel_case, InlinePolicy.model_fields))} nulls }}"
 BOUNDS = "{ maxRetries maxPreemptionRetries maxChainDuration minRetryDelay }"
 HERE = {"project": "acme/work"}
 STORED = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from retry.policies.inline import InlinePolicy
 from sessions_app.models import (
     AuditEntry,
     Project,
@@ -131,6 +132,7 @@ POLICY: dict[str, tuple[Any, ...]] = {
     "emit_retry_events": ("yes", 1, 0, None, []),
     "max_retrys": (3,),
 }  # fmt: skip
+POLICY |= {name: ({"a": 1},) for name in InlinePolicy.model_fields if name not in POLICY}
 BOUNDS: dict[str, tuple[Any, ...]] = {
     "max_retries": (*NOT_WHOLE, -1, 1_000_001),
     "max_preemption_retries": (*NOT_WHOLE, -1, 2**31),

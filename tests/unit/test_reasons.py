@@ -1,19 +1,21 @@
-"""The pages and the command give one and the same answer to the question why."""
+"""Every reason has words, and the pages and the command give one and the same answer."""
 
-from reprise_client.cli import words as command
+from reprise_client.cli import reasons as command
 
-from retry.explain.advice import REASONS
-from retry.explain.reasons import WORDS, reason_words
-
-GRANTS = {"rule_retry", "inline_retry", "default_retry"}
+from retry.engine.reasons import REASONS
+from retry.explain.reasons import reason_words
 
 
 def test_the_command_says_what_the_pages_say() -> None:
-    assert dict(command.REASONS) == dict(WORDS)
+    said = {**command.GRANTS, **command.REFUSALS}
+    assert said == {name: reason_words(name) for name in REASONS}
+    assert command.REFUSALS.keys() >= command.SPENT
 
 
-def test_every_refusal_has_words() -> None:
-    assert set(WORDS) == set(REASONS) - GRANTS
+def test_every_reason_has_words_of_its_own() -> None:
+    clauses = [reason.clause for reason in REASONS.values()]
+    assert all(clauses)
+    assert len(set(clauses)) == len(clauses)
 
 
 def test_a_reason_of_another_version_is_said_as_it_is() -> None:

@@ -10,20 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, heading, link
+from reprise_client.cli.reasons import GRANTS, SPENT
 from reprise_client.cli.simulation_parts import MAX_CHANGED
-from reprise_client.cli.words import GRANTS, counted, reason, span
+from reprise_client.cli.words import counted, reason, span
 
 if TYPE_CHECKING:
     from reprise_client.models import Simulation, SimulationSummary
 
 SHOWN = 20
 """Chains, of those that are listed one by one."""
-SPENT = frozenset(
-    {
-        *("max_retries", "preemption_budget", "rule_limit", "default_limit"),
-        *("global_limit", "chain_deadline"),
-    }
-)
 
 
 def simulation_report(found: Simulation, about: str, web: str) -> RenderableType:

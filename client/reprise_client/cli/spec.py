@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from reprise_client.cli.completion import complete_policy, complete_queue
 from reprise_client.cli.documents import StrictLoader
+from reprise_client.cli.policy_options import OPTION_OF, policy_parameters
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,44 +52,12 @@ class Spec:
         list[str] | None, _option("Another resource; repeatable.", "NAME=QUANTITY")
     ] = None
     timeout: Annotated[float | None, _option("Longest run of one attempt.", "SECONDS")] = None
-    retries: Annotated[int | None, typer.Option(help="Retries after failures.")] = None
-    preemption_retries: Annotated[
-        int | None, typer.Option(help="A budget apart for preemptions and lost nodes.")
-    ] = None
-    retry_delay: Annotated[float | None, _option("Pause before a retry.", "SECONDS")] = None
-    backoff: Annotated[str | None, _option("How the pause grows.", "fixed|exponential")] = None
-    backoff_multiplier: Annotated[
-        float | None, typer.Option(help="What exponential backoff multiplies the pause by.")
-    ] = None
-    max_retry_delay: Annotated[float | None, _option("Longest pause.", "SECONDS")] = None
-    jitter: Annotated[
-        str | None, _option("How pauses are spread.", "none|deterministic|random")
-    ] = None
-    jitter_ratio: Annotated[
-        float | None, typer.Option(help="How much of the pause is spread, 0 to 1.")
-    ] = None
-    eligible_cause: Annotated[
-        list[str] | None, _option("Retry after this cause only; repeatable.", "CAUSE")
-    ] = None
-    retry_on_exit_code: Annotated[
-        list[int] | None, _option("Retry after this exit code only; repeatable.", "CODE")
-    ] = None
-    no_retry_on_exit_code: Annotated[
-        list[int] | None, _option("Never retry after this exit code; repeatable.", "CODE")
-    ] = None
-    max_chain_duration: Annotated[
-        float | None, _option("No retry so long after the first submission.", "SECONDS")
-    ] = None
-    emit_retry_events: Annotated[
-        bool | None,
-        typer.Option(
-            "--emit-retry-events/--no-emit-retry-events", help="Tell of retries as events."
-        ),
-    ] = None
     policy: Annotated[
         list[str] | None,
         _option("A named retry policy to add; repeatable.", "NAME", autocompletion=complete_policy),
     ] = None
+    retry_policy: dict[str, Any] = field(default_factory=dict)
+    """The fields of the inline policy; their options are made from those of the SDK."""
 
     def body(self, base: Mapping[str, Any]) -> dict[str, Any]:
         """The create body: `base` (a document) with all that the options say laid over it."""
@@ -109,29 +78,12 @@ class Spec:
                 **pairs("--resource", self.resource),
                 **_said({"cpu": self.cpu, "memory": self.memory}),
             },
-            "retry_policy": _said(self._retry_policy()),
+            "retry_policy": _said(self.retry_policy),
         }
         merged = {
             key: {**_mapping(key, base.get(key)), **value} for key, value in nested.items() if value
         }
         return {**base, **_said(flat), **merged}
-
-    def _retry_policy(self) -> dict[str, Any]:
-        return {
-            "max_retries": self.retries,
-            "max_preemption_retries": self.preemption_retries,
-            "retry_delay": self.retry_delay,
-            "backoff": self.backoff,
-            "backoff_multiplier": self.backoff_multiplier,
-            "max_retry_delay": self.max_retry_delay,
-            "jitter": self.jitter,
-            "jitter_ratio": self.jitter_ratio,
-            "eligible_causes": self.eligible_cause,
-            "retry_on_exit_codes": self.retry_on_exit_code,
-            "no_retry_on_exit_codes": self.no_retry_on_exit_code,
-            "max_chain_duration": self.max_chain_duration,
-            "emit_retry_events": self.emit_retry_events,
-        }
 
 
 class BehindDashes(TyperCommand):
@@ -151,14 +103,27 @@ def with_options(
     kind: type[T],
 ) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
     """A command with its first parameter, a dataclass, opened into one option for each field."""
+    return _opened(_parameters(kind), lambda given: kind(**given))
+
+
+def _parameters(kind: type) -> list[inspect.Parameter]:
     hints = get_type_hints(kind, include_extras=True)
-    fallback = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
-    options = [
+    return [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=hints[each.name],
         )
-        for name, default in fallback.items()
+        for each in fields(kind)
+        if each.default is not MISSING
     ]
+
+
+def _opened(
+    options: list[inspect.Parameter], made: Callable[[dict[str, Any]], T]
+) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
+    """A decorator that gives a command `options` in the place of what is `made` of their values."""
 
     def decorate(command: Callable[Concatenate[T, P], None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
@@ -166,7 +131,7 @@ def with_options(
 
         @functools.wraps(command)
         def opened(*args: Any, **given: Any) -> None:
-            said = kind(**{name: given.pop(name) for name in fallback})
+            said = made({option.name: given.pop(option.name) for option in options})
             command(said, *args, **given)
 
         signature = own.replace(parameters=[*rest, *options])
@@ -179,7 +144,12 @@ def with_options(
     return decorate
 
 
-with_spec = with_options(Spec)
+def _spec(given: dict[str, Any]) -> Spec:
+    policy = {name: given.pop(option) for name, option in OPTION_OF.items()}
+    return Spec(**given, retry_policy=policy)
+
+
+with_spec = _opened([*_parameters(Spec), *policy_parameters()], _spec)
 
 
 def document(path: Path | None) -> dict[str, Any]:

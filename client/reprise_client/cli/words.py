@@ -7,34 +7,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import reprise_client
+from reprise_client.cli.reasons import GRANTS, REFUSALS
 
 if TYPE_CHECKING:
     from reprise_client.models import Attempt, Decision, RetryState, Session
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
-REASONS = {
-    "max_retries": "its retries are used up",
-    "preemption_budget": "its retries after preemptions are used up",
-    "rule_limit": "the rule's retries are used up",
-    "default_limit": "the policy's default retries are used up",
-    "global_limit": "the limit of retries for all chains is reached",
-    "chain_deadline": "the next attempt would come after the chain's longest duration",
-    "not_batch": "only batch sessions are retried",
-    "never_retried": "failures of this kind are never retried",
-    "retries_disabled": "retries are switched off",
-    "workload_said_no": "the workload asked for no retry",
-    "rule_fail": "a rule says so",
-    "default_fail": "the policy's default says so",
-    "cause_not_eligible": "its policy does not retry after this cause",
-    "exit_code_excluded": "its policy does not retry after this exit code",
-    "no_policy": "nobody asked for retries",
-}
-GRANTS = {
-    "rule_retry": "a rule asks for it",
-    "default_retry": "the policy's default asks for it",
-    "inline_retry": "its own retry policy asks for it",
-}
 SWITCHES = {"paused": "retries are paused", "off": "retries are switched off"}
 
 
@@ -99,7 +78,7 @@ def outcome(session: Session | Attempt) -> str:
 
 def reason(word: str | None) -> str:
     """A decision's reason as a clause; a word that is new here stays as it is."""
-    known = REASONS | GRANTS
+    known = GRANTS | REFUSALS
     return known.get(word or "", word or "no reason is given")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from rest_framework.exceptions import APIException
 
-from retry.simulate import SHIPPED, Attempt, Draft, Outcome, Past, Rulebook, Tally, simulate
+from retry.engine.decide import Rulebook
+from retry.simulate import SHIPPED, Attempt, Draft, Outcome, Past, Tally, simulate
 from sessions_app.api.simulate.body import HistoryWindow
 from sessions_app.api.simulate.parser import SimulateCall
 from sessions_app.authorization import Action, Actor

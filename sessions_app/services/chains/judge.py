@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from retry.engine.decide import Chain, Decision, decide
+from retry.engine.decide import Chain, Decision, Rulebook, decide
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.inline import parse_policy_json
@@ -81,11 +81,13 @@ class Judge:
                 confirmed=session.id not in self._unconfirmed,
                 grace_period=spec.grace,
             ),
-            parse_policy_json(session.retry_policy),
-            scope.bounds,
-            self._named[session.id],
-            scope.categories,
-            scope.settings,
+            Rulebook(
+                parse_policy_json(session.retry_policy),
+                self._named[session.id],
+                scope.categories,
+                scope.bounds,
+                scope.settings,
+            ),
             self._now,
             random.random(),  # noqa: S311  # spreads load, guards nothing
         )

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from retry.engine.decide import Rulebook
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
-from retry.simulate import Attempt, Draft, Outcome, Past, Rulebook, Tally, simulate
+from retry.simulate import Attempt, Draft, Outcome, Past, Tally, simulate
 from sessions_app.core.errors import TooLarge
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from reprise_client import RetryPolicy
+from reprise_client.retry_policy_fields import OPTIONS
 
 from retry.policies.inline import InlinePolicy
 from tests.unit.client import answers
@@ -305,7 +307,7 @@ def test_json_is_asked_for_in_either_way(command: Command, server: FakeServer) -
     assert server.calls[-1].body["command"] == ["x", "--json"]
 
 
-def test_every_field_of_the_inline_policy_is_an_option(
+def test_the_options_of_the_inline_policy_are_its_fields(
     command: Command, server: FakeServer
 ) -> None:
     server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
@@ -334,7 +336,14 @@ def test_every_field_of_the_inline_policy_is_an_option(
             "max_chain_duration": 3600.0,
             "emit_retry_events": False,
         }
-        assert policy.keys() == InlinePolicy.model_fields.keys()
+
+
+def test_every_field_of_the_inline_policy_is_an_option(command: Command) -> None:
+    assert OPTIONS.keys() == RetryPolicy.model_fields.keys() == InlinePolicy.model_fields.keys()
+    for line in ("session create --help", "run --help"):
+        told = command(*line.split()).output.split()
+        assert {f"--{option}" for option, _ in OPTIONS.values()} <= {*told}
+    assert RetryPolicy().model_dump(mode="json") == InlinePolicy().model_dump(mode="json")
 
 
 def test_the_lines_of_a_command_are_lines(command: Command, server: FakeServer) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retry.engine.decide import Chain, Decision, Settings, decide
+from retry.engine.decide import Chain, Decision, Rulebook, Settings, decide
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.policies.inline import InlinePolicy
@@ -58,11 +58,9 @@ def decided(
     decision = decide(
         termination or exited(1),
         chain or a_chain(),
-        a_policy(**policy),
-        bounds,
-        named,
-        categories,
-        settings or Settings(),
+        Rulebook(
+            a_policy(**policy), tuple(named), tuple(categories), bounds, settings or Settings()
+        ),
         now,
         random,
         cause=cause,

@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from retry.engine.decide import Mode, Settings
-from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.policies.inline import InlinePolicy
 from retry.policies.merge import Bound, Layer, MergedBounds
@@ -85,27 +84,40 @@ terminations = st.builds(
 
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_nan=False)
 retries = st.one_of(st.integers(0, 6), st.integers(0, 1_000_000))
-exit_code_lists = st.lists(st.integers(1, 255), max_size=4)
+
+
+def allowed(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values of a field that its JSON Schema allows, small numbers among them."""
+    if "anyOf" in schema:
+        return st.one_of(*map(allowed, schema["anyOf"]))
+    if "$ref" in schema:
+        return allowed(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema["type"] == "array":
+        return st.lists(allowed(schema["items"]), max_size=11)
+    if schema["type"] in {"integer", "number"}:
+        return numbers(schema)
+    return {"null": st.none(), "boolean": st.booleans()}[schema["type"]]
+
+
+def numbers(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    if schema["type"] == "integer":
+        low, high = schema["minimum"], schema["maximum"]
+        return st.integers(low, min(low + 6, high)) | st.integers(low, high)
+    if "exclusiveMinimum" in schema:
+        return positive
+    return st.floats(schema["minimum"], schema.get("maximum"), allow_infinity=False)
+
+
+SCHEMA = InlinePolicy.model_json_schema()
+FIELDS = {name: allowed(schema) for name, schema in SCHEMA["properties"].items()}
 
 
 @st.composite
 def policies(draw: st.DrawFn, /, **fixed: Any) -> InlinePolicy:
     """A valid policy with any of its fields set, at any magnitude that validation allows."""
-    fields: dict[str, st.SearchStrategy[Any]] = {
-        "max_retries": retries,
-        "max_preemption_retries": st.none() | retries,
-        "retry_delay": positive,
-        "backoff": st.sampled_from(("fixed", "exponential")),
-        "backoff_multiplier": positive,
-        "max_retry_delay": st.none() | positive,
-        "jitter": st.sampled_from(("none", "deterministic", "random")),
-        "jitter_ratio": st.floats(0, 1),
-        "eligible_causes": st.lists(st.sampled_from(sorted(FAILURE_CAUSES | PLATFORM_CAUSES))),
-        "retry_on_exit_codes": exit_code_lists,
-        "no_retry_on_exit_codes": exit_code_lists,
-        "max_chain_duration": st.none() | positive,
-    }
-    chosen = draw(st.fixed_dictionaries({}, optional=fields))
+    chosen = draw(st.fixed_dictionaries({}, optional=FIELDS))
     return InlinePolicy.model_validate({**chosen, **fixed})
 
 

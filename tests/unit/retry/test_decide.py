@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from retry.engine.decide import Decision, Mode, Settings, decide
+from retry.engine.decide import Decision, Mode, Rulebook, Settings, decide
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
 from retry.evidence.termination import Termination
-from retry.policies.merge import NO_BOUNDS, Bound, Layer, MergedBounds
+from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import (
     NOW,
     PREEMPTED,
@@ -36,7 +36,7 @@ def steps(decision: Decision) -> list[str]:
 def test_a_success_needs_no_decision() -> None:
     success = Termination(status="terminated", exit_code=0)
     policy = a_policy(max_retries=3)
-    assert decide(success, a_chain(), policy, NO_BOUNDS, (), (), Settings(), NOW, 0.5) is None
+    assert decide(success, a_chain(), Rulebook(policy), NOW, 0.5) is None
 
 
 def test_a_retry_is_granted_and_paid() -> None:
@@ -355,6 +355,6 @@ def test_free_text_in_the_trace_is_bounded() -> None:
 def test_the_given_values_are_left_as_they_were() -> None:
     chain = a_chain(retry_count=1)
     policy, before = a_policy(max_retries=3), replace(chain, counters=dict(chain.counters))
-    decide(exited(1), chain, policy, NO_BOUNDS, (), (), Settings(), NOW, 0.5)
+    decide(exited(1), chain, Rulebook(policy), NOW, 0.5)
     assert chain == before
     assert policy == a_policy(max_retries=3)

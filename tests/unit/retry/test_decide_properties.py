@@ -8,6 +8,7 @@ from retry.engine.decide import (
     Chain,
     Decision,
     Mode,
+    Rulebook,
     Settings,
     budgets,
     counters_after,
@@ -19,7 +20,7 @@ from retry.evidence.causes import RetryCause, cause_class, classify
 from retry.evidence.termination import Termination
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
-from retry.policies.merge import NO_BOUNDS, MergedBounds, bounded
+from retry.policies.merge import MergedBounds, bounded
 from tests.unit.retry import strategies
 from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
 
@@ -56,13 +57,10 @@ def test_every_failure_gets_a_whole_decision(
     random: float,
     cause: RetryCause | None,
 ) -> None:
-    decision = decide(
-        termination, chain, policy, bounds, (), (), settings, now, random, cause=cause
-    )
+    rulebook = Rulebook(policy, bounds=bounds, settings=settings)
+    decision = decide(termination, chain, rulebook, now, random, cause=cause)
     assert decision is not None
-    assert decision == decide(
-        termination, chain, policy, bounds, (), (), settings, now, random, cause=cause
-    )
+    assert decision == decide(termination, chain, rulebook, now, random, cause=cause)
     assert json.loads(json.dumps(decision.trace, allow_nan=False)) == decision.trace
     assert decision.trace[-1]["result"] == decision.action
     assert all(explain({"action": decision.action}, decision.trace))
@@ -119,12 +117,13 @@ def test_no_chain_goes_past_a_budget(
     global_max_retries: int,
 ) -> None:
     settings = Settings(global_max_retries=global_max_retries)
+    rulebook = Rulebook(policy, bounds=bounds, settings=settings)
     effective, _ = bounded(policy, bounds)
     counters: dict[str, int] = {}
     retry_count, now = 0, ROOT_CREATED_AT
     for termination in ends:
         chain = a_chain(retry_count=retry_count, counters=counters)
-        decision = decide(termination, chain, policy, bounds, (), (), settings, now, 0.5)
+        decision = decide(termination, chain, rulebook, now, 0.5)
         assert decision is not None
         if decision.paid_by is None or decision.due_at is None:
             break
@@ -150,7 +149,7 @@ def test_without_a_preemption_budget_one_count_decides(
 ) -> None:
     chain = a_chain(retry_count=retry_count)
     policy = InlinePolicy(max_retries=max_retries)
-    decision = decide(termination, chain, policy, NO_BOUNDS, (), (), Settings(), NOW, 0.5)
+    decision = decide(termination, chain, Rulebook(policy), NOW, 0.5)
     assert decision is not None
     never = cause_class(classify(termination)) == "never"
     refused = never or retry_count >= max_retries
@@ -164,7 +163,6 @@ def test_deterministic_jitter_takes_nothing_from_chance(
 ) -> None:
     chain = a_chain(session_id=SESSION_ID)
     outcomes = [
-        decide(termination, chain, policy, NO_BOUNDS, (), (), Settings(), NOW, random)
-        for random in (0.0, 0.999)
+        decide(termination, chain, Rulebook(policy), NOW, random) for random in (0.0, 0.999)
     ]
     assert outcomes[0] == outcomes[1]

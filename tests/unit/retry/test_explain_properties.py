@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retry.engine.decide import Decision, Mode, Settings
+from retry.engine.reasons import REASONS
 from retry.evidence.termination import Termination
-from retry.explain.advice import REASONS
 from retry.explain.sentences import explain
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument

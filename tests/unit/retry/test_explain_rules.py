@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from retry.engine.decide import Decision, Mode, Settings
+from retry.engine.reasons import REASONS
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
-from retry.explain.advice import REASONS, advice
+from retry.explain.reasons import advice
 from retry.explain.sentences import explain
 from tests.unit.retry.build import NOW, PREEMPTED, a_chain, a_container, decided, exited
 from tests.unit.retry.named import category, named
@@ -298,13 +299,13 @@ def test_an_age_that_reads_like_its_limit_is_just_past_it() -> None:
 
 def test_advice_is_not_given_to_one_who_has_helped_himself() -> None:
     stored = asdict(decided())
-    assert explain(stored, [])[-1] == REASONS["no_policy"]
+    assert explain(stored, [])[-1] == REASONS["no_policy"].advice
     for done in ({"next_session_id": "x"}, {"requested_by": "ann"}):
-        assert REASONS["no_policy"] not in explain({**stored, **done}, [])
+        assert REASONS["no_policy"].advice not in explain({**stored, **done}, [])
 
 
 def test_every_refusal_has_advice() -> None:
-    for reason, words in REASONS.items():
+    for reason, (*_, words) in REASONS.items():
         refused = not reason.endswith("_retry") and reason != "never_retried"
         assert bool(words) == refused
     assert advice("never_retried", RetryCause.QUOTA_EXCEEDED)

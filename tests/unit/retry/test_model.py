@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from retry.engine.decide import Chain, Decision, Mode, Settings, counters_after, decide
+from retry.engine.decide import Chain, Decision, Mode, Rulebook, Settings, counters_after, decide
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
@@ -154,17 +154,19 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
             confirmed=chain["confirmed"],
             grace_period=chain["grace"],
         ),
-        merge(layers).policy,
-        merge_bounds(limits),
-        [
-            compile_policy(PolicyDocument.model_validate(document), revision=1)
-            for document in world["policies"]
-        ],
-        [
-            compile_category(FailureCategory.model_validate(category))
-            for category in world["categories"]
-        ],
-        Settings(Mode(world["mode"]), world["global_max_retries"]),
+        Rulebook(
+            policy=merge(layers).policy,
+            named=tuple(
+                compile_policy(PolicyDocument.model_validate(document), revision=1)
+                for document in world["policies"]
+            ),
+            categories=tuple(
+                compile_category(FailureCategory.model_validate(category))
+                for category in world["categories"]
+            ),
+            bounds=merge_bounds(limits),
+            settings=Settings(Mode(world["mode"]), world["global_max_retries"]),
+        ),
         now,
         attempt.random,
         cause=RetryCause(attempt.cause) if attempt.cause else None,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
-from retry.engine.decide import Chain, Settings, counters_after, decide
+from retry.engine.decide import Chain, Rulebook, Settings, counters_after, decide
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from retry.policies.inline import InlinePolicy
@@ -28,7 +28,6 @@ from retry.simulate import (
     Outcome,
     Past,
     Record,
-    Rulebook,
     Tally,
     made_up_id,
     outcome_after,
@@ -225,10 +224,7 @@ def test_each_decision_is_the_engines(chain: Past, book: Rulebook) -> None:
         at = ending.at
         now = due if at is None else ROOT_CREATED_AT + timedelta(seconds=at)
         context = Chain(ending.session_id, "batch", number, ROOT_CREATED_AT, counters, resources)
-        expected = decide(
-            ending.termination, context, book.policy, book.bounds, book.named, (),
-            book.settings, now, 0.0,
-        )  # fmt: skip
+        expected = decide(ending.termination, context, book, now, 0.0)
         if attempt.decision is None or expected is None:
             assert attempt.decision is expected
             break

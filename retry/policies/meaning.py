@@ -1,0 +1,65 @@
+"""What the fields of a policy mean to people, told once, beside their types and bounds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Stands in the annotation of a field; pydantic and JSON Schema pass it over.
+
+    `text` is a clause, `empty` what null or an empty list means, `unit` is `SECONDS` or nothing,
+    and `option` is the command's name for the field where that is not the field's own.
+    """
+
+    text: str
+    empty: str = ""
+    unit: str = ""
+    option: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyField:
+    """A field of a policy as forms, the command and docs see it.
+
+    `kind` is the type of the value, or of each item if there are `many`.
+    """
+
+    name: str
+    kind: type
+    many: bool
+    nullable: bool
+    default: Any
+    meaning: Meaning
+
+
+def fields_of(model: type[BaseModel]) -> Mapping[str, PolicyField]:
+    """Return the fields of a policy model by their names; each must have a `Meaning`."""
+    return {name: _read(name, info) for name, info in model.model_fields.items()}
+
+
+def _read(name: str, info: FieldInfo) -> PolicyField:
+    given = _bare(info.annotation)
+    alternatives = [_bare(each) for each in get_args(given)]
+    nullable = NoneType in alternatives
+    kind = next(each for each in alternatives if each is not NoneType) if nullable else given
+    many = get_origin(kind) in {tuple, frozenset}
+    return PolicyField(
+        name=name,
+        kind=_bare(get_args(kind)[0]) if many else kind,
+        many=many,
+        nullable=nullable,
+        default=info.get_default(),
+        meaning=next(each for each in info.metadata if isinstance(each, Meaning)),
+    )
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
