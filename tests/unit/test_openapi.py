@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from retry.engine.reasons import REASONS
 from retry.evidence.causes import RetryCause
-from retry.explain.advice import REASONS
 from sessions_app.core.states import RetryState, Status
 from sessions_app.models.retries import DECISION_STATES
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import WithJsonSchema
 from typing_extensions import TypeAliasType
 
-from retry.explain.advice import REASONS
+from retry.engine.reasons import REASONS
 from sessions_app.models.retries import DECISION_STATES
 
 
