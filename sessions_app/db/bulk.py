@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 def array(values: Iterable[Any]) -> str:
     """The PostgreSQL array literal of a column: text, numbers, booleans, times, ids or None."""
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    return "{" + ",".join([_WRITERS.get(type(value), _element)(value) for value in values]) + "}"
 
 
 def json_array(values: Iterable[Any]) -> str:
@@ -64,9 +64,7 @@ def inserted(table: str, values: Mapping[str, str]) -> str:
 
 
 def _element(value: Any) -> str:
-    write = _WRITERS.get(type(value))
-    if write is not None:
-        return write(value)
+    """Return what is written for a value of a class of its own, such as of an enumeration."""
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value)
