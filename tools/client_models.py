@@ -3,7 +3,8 @@
     make schema
 
 A model takes more than the document promises: what is missing or null has a default, and the words
-of an enumeration stay text. So an older SDK understands a newer server.
+of an enumeration stay text. So an older SDK understands a newer server. Generators that one can
+install keep to the document: they make its fields required and its enumerations closed.
 """
 # ruff: noqa: INP001, T201  # a script for people
 
