@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from reprise.locks import claim_cursor
 from reprise.models import EventCursor, ParkedState, ParkedTask, PeriodicRun
 from reprise.monitoring import health
 from reprise.monitoring.fleet import fleet
@@ -190,7 +191,7 @@ def events_count() -> int:
 def _count_slice() -> int:
     """Count up to `SLICE` events below the mark, if the mark is good; how many those were."""
     with transaction.atomic(), connection.cursor() as cursor:
-        mark = EventCursor.objects.select_for_update(skip_locked=True).first()
+        mark = claim_cursor()
         cursor.execute(_IS_PASSED, [FENCE_SECONDS])
         if mark is None or cursor.fetchone() != (True,):
             return 0

@@ -26,6 +26,9 @@ from sessions_app.locks.chains import (
     locked_session,
 )
 from sessions_app.locks.claims import (
+    CLAIM_DISPATCHES,
+    CLAIM_LOGS,
+    CLAIM_USE,
     DueRetry,
     claim_archived,
     claim_due,
@@ -47,6 +50,9 @@ from sessions_app.locks.usage import (
 )
 
 __all__ = [
+    "CLAIM_DISPATCHES",
+    "CLAIM_LOGS",
+    "CLAIM_USE",
     "SESSION_COLUMNS",
     "AdvisoryLock",
     "Counter",

@@ -20,13 +20,12 @@ from sessions_app.locks import (
     lock_sessions,
     lock_sessions_of,
 )
+from sessions_app.locks.decisions import StoredDecision, lock_decisions
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
-    StoredDecision,
     decisions_hold,
     decisions_postpone,
     decisions_resume,
-    lock_decisions,
 )
 from sessions_app.services.chains.storm_slots import slots_reserve
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
