@@ -13,6 +13,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from scheduler.models import Executor, Lease
+from scheduler.selectors import executor_leases
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
 from scheduler.services.silence import health_of
@@ -99,7 +100,7 @@ class ExecutorAdmin(ShowsToken):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook: not while it holds leases, whose runs would be forgotten."""
-        if obj is None or Lease.objects.filter(executor=obj).exists():
+        if obj is None or executor_leases(obj).exists():
             return False
         return bool(super().has_delete_permission(request, obj))
 

@@ -14,7 +14,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from sessions_app.admin.base import LookedUpAdmin, column, past
 from sessions_app.audit.context import DOORS, ENGINE, TASK
 from sessions_app.models import AuditEntry, AuditLog
-from sessions_app.selectors.audit import NO_SESSION, PEOPLE
+from sessions_app.selectors.audit import NO_SESSION, PEOPLE, audit_all
 
 # One probe of the index for each type that there is.
 _TYPES = """
@@ -116,7 +116,7 @@ class AuditEntryAdmin(LookedUpAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Django's hook: all of the log, of which the registered table is a part."""
-        return AuditLog.objects.order_by(*self.get_ordering(request))
+        return audit_all().order_by(*self.get_ordering(request))
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None

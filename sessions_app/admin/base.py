@@ -31,6 +31,7 @@ from sessions_app.core.errors import DomainError, InvalidInput
 from sessions_app.core.states import Status
 from sessions_app.models import Project
 from sessions_app.models.tenants import LABEL_PATTERN
+from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.write.records import record_delete, record_save, record_type
 from sessions_app.templatetags.reprise import ago, tone, until
 
@@ -157,7 +158,7 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
     def get_field_queryset(self, db: Any, db_field: Any, request: HttpRequest) -> Any:
         """Django's hook: what is chosen from, with all that its names are made of."""
         if db_field.remote_field.model is Project:
-            return Project.objects.select_related("domain")
+            return projects_all().select_related("domain")
         return super().get_field_queryset(db, db_field, request)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ARG002

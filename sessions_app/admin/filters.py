@@ -1,7 +1,6 @@
 """Filters of the lists of sessions: each with an index behind it, or looking at the newest only."""
 
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -9,7 +8,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from retry.evidence.causes import RetryCause
 from sessions_app.core.states import Phase, RetryState, Status, phase_of
-from sessions_app.models import Session
+from sessions_app.selectors.counts import newest_behind
 
 NEWEST = 100_000
 """Sessions that are looked at where no index finds what a filter wants."""
@@ -18,9 +17,7 @@ PROJECT = "project__id__exact"
 
 def newest_only(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """The rows among the newest sessions; `key` leads from a row to the session's id."""
-    first: UUID | None = (
-        Session.objects.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1].first()
-    )
+    first = newest_behind(NEWEST)
     return rows if first is None else rows.filter(**{f"{key}__gt": first})
 
 

@@ -29,8 +29,8 @@ from sessions_app.authorization import Action
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.policy_uses import policies_uses
-from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.selectors.policies import reading_of
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import queues_naming, reading_of
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
 
@@ -244,9 +244,8 @@ def _initial(request: HttpRequest, policy: RetryPolicy | None) -> dict[str, Any]
 
 def _places(policy: RetryPolicy) -> list[SafeString]:
     """Where a policy is named, as links."""
-    uses = policies_uses([policy], Queue.objects.all())[policy.pk]
-    queues = Queue.objects.filter(retry_policies__has_key=policy.name)
-    known = {str(queue): queue.pk for queue in queues.select_related("project__domain")}
+    uses = policies_uses([policy])[policy.pk]
+    known = {str(queue): queue.pk for queue in queues_naming(policy)}
     places = [
         link(change_url("queue", known[address]), f"queue {address}")
         for address in uses.queues

@@ -19,6 +19,7 @@ from sessions_app.api.rest.policy_views import DocumentView
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, authorize
 from sessions_app.models import FailureCategory
+from sessions_app.selectors.policies import categories_listed
 from sessions_app.services.resources.categories import category_version
 
 
@@ -34,10 +35,10 @@ class CategoriesView(DocumentView):
     )
     def get(self, request: Request) -> Response:
         """List the failure categories in the order in which they are tried."""
-        authorize(self.actor, self.required_action)
+        rows = categories_listed(self.actor)
         query_of(PageQuery, request.query_params)
         paginator = RowCursor("position", "name", unique=False)
-        page = paginator.read(FailureCategory.objects.all(), request)
+        page = paginator.read(rows, request)
         return paginator.get_paginated_response([category_json(each) for each in page])
 
     @extend_schema(

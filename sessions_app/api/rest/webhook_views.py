@@ -19,7 +19,12 @@ from sessions_app.authorization import Action
 from sessions_app.core.errors import NotFound
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
 from sessions_app.selectors.sessions import require_project
-from sessions_app.selectors.webhooks import delivery_get, webhook_get, webhooks_visible
+from sessions_app.selectors.webhooks import (
+    deliveries_of,
+    delivery_get,
+    webhook_get,
+    webhooks_visible,
+)
 
 
 class WebhookFilter(PageQuery):
@@ -191,7 +196,7 @@ class DeliveriesView(RestView):
         """List what was sent and what waits, newest first."""
         endpoint = _webhook(self, webhook_id)
         wanted = query_of(DeliveryFilter, request.query_params)
-        rows = WebhookDelivery.objects.filter(endpoint=endpoint, **wanted.conditions())
+        rows = deliveries_of(endpoint).filter(**wanted.conditions())
         paginator = RowCursor("-id")
         page = paginator.read(rows, request)
         return paginator.get_paginated_response([delivery_json(each) for each in page])
