@@ -11,8 +11,9 @@ from typing import Any
 from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.drivers.kubernetes import pod_manifest, pod_names
-from executor.drivers.kubernetes.pod_keeper import PodKeeper, PodSettings
+from executor.drivers.kubernetes.pod_keeper import PodKeeper
 from executor.drivers.kubernetes.pod_run import Place
+from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.protocol import Observation, Order, facts
 from executor.drivers.wake_up import Bell
 from executor.runs import RunFiles
