@@ -17,14 +17,8 @@ from scheduler.selectors import executor_leases
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
 from scheduler.services.silence import health_of
-from sessions_app.admin.base import (
-    ReadOnlyAdmin,
-    column,
-    operator,
-    past,
-    session_link,
-    short,
-)
+from sessions_app.admin.base import ReadOnlyAdmin, column, operator
+from sessions_app.admin.cells import past, session_link, short
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.tokens import ShowsToken
 from sessions_app.api.requests.bodies import MAX_REASON

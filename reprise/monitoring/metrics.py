@@ -60,7 +60,7 @@ _COUNT = f"""
     SELECT metric, labels, value FROM series
     ON CONFLICT (metric, labels)
     DO UPDATE SET value = reprise_eventcount.value + excluded.value
-"""  # noqa: S608  # a constant
+"""
 # One statement, one snapshot: what moves from the tail into the count meanwhile is seen once.
 _READ = f"""
     WITH seen AS (SELECT type, data FROM sessions_app_sessionevent
@@ -70,7 +70,7 @@ _READ = f"""
         SELECT metric, labels, value FROM series
         UNION ALL SELECT metric, labels, value FROM reprise_eventcount) AS both_parts
     GROUP BY 1, 2
-"""  # noqa: S608  # a constant
+"""
 # A mark is good once every transaction is over that ran when it was set: until then one of them
 # may still commit an event below it.
 _FENCE = """

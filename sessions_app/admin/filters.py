@@ -28,7 +28,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
     prefix: ClassVar[str] = ""
     """From the listed row to its session."""
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(word, word.replace("_", " ")) for word in self.words]
 
@@ -48,7 +48,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         """The conditions on a session that a word stands for."""
         raise NotImplementedError
 
-    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002  # for the others
+    def indexed(self, word: str, *, in_project: bool) -> bool:
         """Whether an index finds them; by default the one within a project."""
         return in_project
 
@@ -102,6 +102,6 @@ class RetryStateFilter(SessionFilter):
         """As the base says."""
         return {"retry_state": word}
 
-    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002
+    def indexed(self, word: str, *, in_project: bool) -> bool:
         """As the base says."""
         return word == RetryState.HELD

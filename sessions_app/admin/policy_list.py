@@ -61,11 +61,11 @@ class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
 
     words: dict[str, Q]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(word, word) for word in self.words]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Django's hook; what is no word of the list filters nothing."""
         return queryset.filter(self.words.get(str(self.value()), Q()))
 

@@ -19,16 +19,8 @@ from unfold.widgets import (
 from retry.engine.decide import Mode
 from retry.policies.merge import merge
 from sessions_app.admin import policy_form
-from sessions_app.admin.base import (
-    KnownOnly,
-    OperatorAdmin,
-    OwnPage,
-    add_errors,
-    change_url,
-    column,
-    operator,
-    past,
-)
+from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_errors, column, operator
+from sessions_app.admin.cells import change_url, past
 from sessions_app.admin.policy_form import DefaultsForm
 from sessions_app.admin.policy_list import policies_offered
 from sessions_app.api.requests.whole_numbers import in_short
@@ -192,7 +184,7 @@ class RetryDefaultsAdmin(ScopeAdmin):
         """Django's hook: the scope inherits everything again."""
         retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Django's hook: one by one, by the service."""
         return {}
 
@@ -289,7 +281,7 @@ class RetrySettingsAdmin(ScopeAdmin):
         "nobody can retry by hand.",
     }
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook: to switch on is to change the mode, which is asked twice."""
         return False
 

@@ -9,16 +9,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from sessions_app.admin.base import (
-    OperatorAdmin,
-    OwnPage,
-    actor_of,
-    change_url,
-    column,
-    link,
-    operator,
-    past,
-)
+from sessions_app.admin.base import OperatorAdmin, OwnPage, actor_of, column, operator
+from sessions_app.admin.cells import change_url, link, past
 from sessions_app.admin.policy_document import EXAMPLE, PolicyForm
 from sessions_app.admin.policy_list import NAMED, LevelFilter, PolicyChangeList, StateFilter
 from sessions_app.admin.revisions import difference
@@ -59,11 +51,11 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain", "project__domain")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Django's hook."""
         return PolicyChangeList
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Django's hook: one by one, by the service."""
         return {}
 
@@ -142,7 +134,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         self,
         request: HttpRequest,
         object_id: str,
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Django's hook: where the policy is named, or what deleting it does."""
         policy = self.get_object(request, object_id)

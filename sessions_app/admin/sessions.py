@@ -17,13 +17,11 @@ from sessions_app.admin.base import (
     LookedUpAdmin,
     OwnPage,
     actor_of,
-    change_url,
     column,
     operator,
-    past,
     read_only,
-    short,
 )
+from sessions_app.admin.cells import change_url, past, short
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
 from sessions_app.api.render.session_render import attempt_json, decision_of, session_json

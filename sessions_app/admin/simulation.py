@@ -53,7 +53,7 @@ class SimulateForm(forms.Form):
     def __init__(self, site: AdminSite, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["project"]
-        field.widget = KnownOnly(Queue._meta.get_field("project"), site)  # noqa: SLF001
+        field.widget = KnownOnly(Queue._meta.get_field("project"), site)
         field.widget.choices = field.choices
 
     def clean_text(self) -> str:

@@ -19,7 +19,7 @@ _CLAIM_DUE = f"""
     WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
     ORDER BY d.due_at, d.session_id LIMIT %s
     FOR NO KEY UPDATE OF r SKIP LOCKED
-"""  # noqa: S608  # constants
+"""
 # Looks at the projects that have held retries, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = """

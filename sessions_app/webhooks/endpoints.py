@@ -171,7 +171,7 @@ def _again(endpoint: WebhookEndpoint) -> None:
     stored = lock_webhook(endpoint.pk)
     if stored is None:
         raise NotFound(f"no webhook {endpoint.pk}")
-    for field in WebhookEndpoint._meta.concrete_fields:  # noqa: SLF001  # Django's, for all
+    for field in WebhookEndpoint._meta.concrete_fields:
         setattr(endpoint, field.attname, getattr(stored, field.attname))
 
 

@@ -84,7 +84,7 @@ class SettingsView(ScopeView):
     """`/retry-settings/...`."""
 
     @extend_schema(responses=session_shapes.Settings)
-    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, **names: str) -> Response:
         """The switch of one scope, and the strictest one of those above it."""
         scope = self.scope(names)
         row = settings_of(scope)

@@ -92,7 +92,7 @@ class WebhookView(RestView):
     }
 
     @extend_schema(operation_id="webhook_read", responses=shapes.Webhook)
-    def get(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+    def get(self, request: Request, webhook_id: UUID) -> Response:
         """One webhook."""
         return Response(webhook_json(_webhook(self, webhook_id)))
 
@@ -103,7 +103,7 @@ class WebhookView(RestView):
         return Response(webhook_json(endpoint))
 
     @extend_schema(operation_id="webhook_delete", responses={204: None})
-    def delete(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, webhook_id: UUID) -> Response:
         """Delete a webhook with the log of its deliveries."""
         operations.delete(self.actor, webhook_id)
         return Response(status=204)
@@ -208,7 +208,7 @@ class DeliveryView(RestView):
     actions: ClassVar = {"GET": Action.WEBHOOK_READ}
 
     @extend_schema(operation_id="webhook_delivery", responses=shapes.WebhookDelivery)
-    def get(self, request: Request, webhook_id: UUID, number: int) -> Response:  # noqa: ARG002
+    def get(self, request: Request, webhook_id: UUID, number: int) -> Response:
         """One delivery."""
         endpoint = _webhook(self, webhook_id)
         if number >= 2**63:

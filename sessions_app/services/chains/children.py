@@ -197,7 +197,7 @@ _INSERT_CHILDREN = f"""
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_session r ON r.id = p.root_id
     JOIN sessions_app_sessionspec c ON c.id = coalesce(v.spec_id, p.spec_id)
-"""  # noqa: S608  # the key is made of constants
+"""
 
 
 def _insert_children(pairs: _Pairs, now: datetime) -> None:

@@ -272,7 +272,7 @@ _INSERT = f"""
     ORDER BY v.project_id, v.creation_id, v.position
     ON CONFLICT (project_id, creation_id) DO NOTHING
     RETURNING id, created_at
-"""  # noqa: S608  # the key is made of constants
+"""
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
 

@@ -54,13 +54,13 @@ def cordon_check(*, cordoned: bool, reason: str) -> None:
 
 def record_type(kind: type[models.Model]) -> str:
     """The name of a kind of record in the audit log: `queue`, `periodic_task`."""
-    return str(kind._meta.verbose_name).lower().replace(" ", "_")  # noqa: SLF001
+    return str(kind._meta.verbose_name).lower().replace(" ", "_")
 
 
 def _concrete(record: models.Model, wanted: Collection[str] | None) -> list[str] | None:
     if wanted is None:
         return None
-    known = [field.name for field in record._meta.concrete_fields]  # noqa: SLF001
+    known = [field.name for field in record._meta.concrete_fields]
     return [name for name in known if name in wanted]
 
 

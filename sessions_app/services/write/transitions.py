@@ -197,7 +197,7 @@ def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]
         parameters.append(pack(member[1][column] for member in members))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE sessions_app_session s SET {assignments} "  # noqa: S608  # own column names
+            f"UPDATE sessions_app_session s SET {assignments} "
             f"FROM unnest(%s::uuid[], {arrays}) AS v(id, {', '.join(columns)}) WHERE s.id = v.id",
             parameters,
         )
