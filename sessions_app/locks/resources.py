@@ -1,11 +1,12 @@
 """Rows of what people configure, each locked while it is changed or deleted.
 
-Order: policy, a project's queues, project or domain, then everything of the package's order. A
-category, a webhook, defaults and settings come after the policies that they name, one at a time.
+Order: a project's queues before the project, a queue before the policies that it names, settings
+after the policy that they name. Who names a policy shares it (`configuration.py`), and who locks
+one here locks no queue after it, so that nobody waits in a circle. `lock_record` comes last.
 A row that is about to be deleted is locked `FOR UPDATE`, which waits for all that refers to it;
 one that is about to change lets others refer to it meanwhile (`no_key`).
 
-Not imported by the package itself: connections take locks, too, before there are models.
+Not imported by the package itself: connections take locks before there are models.
 """
 
 from typing import Any, TypeVar

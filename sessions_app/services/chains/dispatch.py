@@ -14,13 +14,14 @@ from sessions_app.db.failpoints import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
 from sessions_app.locks import (
     LockedSession,
+    StoredDecision,
     claim_due,
     claim_resumable,
     database_now,
+    lock_decisions,
     lock_sessions,
     lock_sessions_of,
 )
-from sessions_app.locks.decisions import StoredDecision, lock_decisions
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
     decisions_hold,

@@ -14,7 +14,7 @@ from sessions_app.audit.context import audited
 from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.db.bulk import columns
-from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
+from sessions_app.locks import claim_specs_under, lock_webhooks_under
 from sessions_app.services.secrets.stored import secret_read, secret_stored
 
 SLICE = 500
