@@ -105,7 +105,7 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     if config.driver == "kubernetes":
         return _kubernetes_driver(config), Wire(transport, config.name)
     # A line for each of thousands of runs a second would cost more than the run.
-    for name in ("executor.agent", "executor.sender"):
+    for name in ("executor.agent", "executor.run_table", "executor.sender"):
         logging.getLogger(name).setLevel(logging.WARNING)
     asked = config.simulation
     script = Script.load(asked.script)
@@ -124,7 +124,7 @@ def _kubernetes_driver(config: Config) -> Driver:
     # What it imports would cost every other executor a second and 40 MB.
     from executor.drivers.kubernetes.api import Access  # noqa: PLC0415
     from executor.drivers.kubernetes.driver import KubernetesDriver  # noqa: PLC0415
-    from executor.drivers.kubernetes.pod_keeper import PodSettings  # noqa: PLC0415
+    from executor.drivers.kubernetes.pod_settings import PodSettings  # noqa: PLC0415
 
     asked = config.pods
     settings = PodSettings(

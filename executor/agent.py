@@ -6,7 +6,7 @@ it through the inbox what they heard.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop, Termination
 
@@ -24,25 +24,25 @@ from executor.inbox import (
     TakenOver,
 )
 from executor.leases import LeaseBook, LeaseKeeper
-from executor.lifecycle import FENCED, FINISHING, STOPS, Ending, Phase, Run, Term
+from executor.lifecycle import FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
 from executor.reports import FINAL, ReportBuffer, key_of, report
 from executor.run_lines import run_lines
-from executor.runs import RunFiles, Runs
+from executor.run_reports import first_number, middle_report
+from executor.run_table import RunTable
+from executor.runs import Runs
 from executor.sender import ReportSender
+from executor.stop_times import StopTimes
 
 log = logging.getLogger(__name__)
 
 ACCEPTED = frozenset({"applied", "duplicate"})
 UNKNOWN_GRACE = 2.0
 STOP_GRACE = 2.0
-STOP_SECONDS = 4.5
-HAND_OVER_SECONDS = 2.0
 TAKEN_OVER_SECONDS = 30.0
 """For output that is owed: while its state directory is in use, no other agent can start on it."""
 LONGEST_WAIT = 5.0
 """Whoever watches over the agent wants to see its loop turn, also when there is nothing to do."""
-NUMBERS_BEGAN = 1_500_000_000
 AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 EXIT_STOPPED = 0
@@ -73,20 +73,18 @@ class Agent:
         self._driver = driver
         self._max_sessions = max_sessions
         self._note_turn = note_turn
-        self._runs: dict[LeaseKey, Run] = {}
-        # Those of them that have not ended.
-        self._active: dict[LeaseKey, Run] = {}
         self._book = LeaseBook()
         self._leasing = False
         self._term: Term | None = None
-        self._stopping_since: float | None = None
-        self._ended_since: float | None = None
+        self._stop_times = StopTimes()
         self._taken_over: str | None = None
         self.inbox = Inbox(driver.wake)
         self._sender = ReportSender(buffer, connection, self.inbox)
         self._pump = (
             OutputPump(connection, self.inbox) if driver.keeps_files else NoOutput(self.inbox)
         )
+        self._table = RunTable(store, buffer, driver, self._pump, self._book)
+        self._runs, self._active = self._table.runs, self._table.active
         self._keeper = LeaseKeeper(self._book, connection, driver, self.inbox, max_sessions)
 
     def run(self) -> int:
@@ -130,12 +128,11 @@ class Agent:
             if not self._buffer.accepted(files.key):
                 # Nothing was started. Not naming it gives it back, free of charge.
                 unstarted.append(files.key)
-                self._store.retire(files)
-                self._pump.discard(files.path)
+                self._table.discard(files)
                 continue
             ended = self._buffer.ended(files.key)
             if goes_on and not ended:
-                self._adopt(files)
+                self._table.adopt(files)
                 continue
             run = Run(files, None, Phase.ENDED)
             self._runs[files.key] = run
@@ -150,13 +147,6 @@ class Agent:
         self._pump.finish([key for key in self._runs if key not in self._active])
         self._buffer.release([key for key in self._buffer.leases() if key not in self._runs])
 
-    def _adopt(self, files: RunFiles) -> None:
-        """Goes on with an accepted run that an earlier agent started."""
-        log.info("session %s goes on", files.key)
-        self._runs[files.key] = self._active[files.key] = Run(files, None, Phase.LIVE)
-        self._book.hold(files.key, {})
-        self._pump.follow(files)
-
     def _adopt_found(self, key: LeaseKey) -> None:
         """Goes on with a run of which the driver alone knows: the files of it are lost.
 
@@ -166,16 +156,15 @@ class Agent:
             return
         files = self._store.create(key)
         if not self._driver.reclaim(files):
-            self._store.retire(files)
-            self._pump.discard(files.path)
+            self._table.discard(files)
             return
-        self._buffer.adopt(key, _first_number())
-        self._adopt(files)
+        self._buffer.adopt(key, first_number())
+        self._table.adopt(files)
 
     def _begin_leasing(self) -> None:
         """The first lease call settles what it does not name: what is buffered goes before it, and
         what there is must be known."""
-        if self._leasing or self._stopping_since is not None or not self._buffer.empty():
+        if self._leasing or self._stop_times.began is not None or not self._buffer.empty():
             return
         if not self._knows_its_runs:
             if not self._driver.surveyed:
@@ -186,10 +175,10 @@ class Agent:
         self._keeper.start()
 
     def _begin_stop(self) -> None:
-        if self._stopping_since is not None:
+        if self._stop_times.began is not None:
             return
         log.info("stopping: %d runs to end", len(self._active))
-        self._stopping_since = boottime()
+        self._stop_times.began = boottime()
         self._keeper.retire()
         self._sender.hurry()
         self._pump.hurry()
@@ -203,34 +192,28 @@ class Agent:
         """Leases that were not accepted are free to go elsewhere; accepted ones cost an attempt."""
         for run in list(self._active.values()):
             if run.phase is Phase.OFFERED and self._buffer.withdraw(run.key):
-                self._remove([run])
+                self._table.remove([run])
                 self._refuse(run.key, "the executor is stopping")
 
     def _done(self) -> bool:
         if self._taken_over is not None:
             return True
-        if self._stopping_since is None:
+        if self._stop_times.began is None:
             return False
         now = boottime()
         staying = self._active.values() if self._driver.outlives_agent else ()
         kept = {run.key for run in staying if run.phase is Phase.LIVE}
-        if self._ended_since is None and self._active.keys() <= kept:
-            self._ended_since = now
+        if self._stop_times.ended is None and self._active.keys() <= kept:
+            self._stop_times.ended = now
         ended = (run for run in self._runs.values() if run.key not in kept)
         handed_over = self._sender.idle() and all(run.output_closed for run in ended)
-        return (self._ended_since is not None and handed_over) or now >= self._stop_by()
-
-    def _stop_by(self) -> float:
-        latest = (self._stopping_since or 0.0) + STOP_SECONDS
-        if self._ended_since is None:
-            return latest
-        return min(latest, self._ended_since + HAND_OVER_SECONDS)
+        return (self._stop_times.ended is not None and handed_over) or now >= self._stop_times.by()
 
     def _pause(self) -> float:
         """Seconds until this loop must look again although nobody tells it anything."""
         moments = [boottime() + LONGEST_WAIT]
-        if self._stopping_since is not None:
-            moments.append(self._stop_by())
+        if self._stop_times.began is not None:
+            moments.append(self._stop_times.by())
         running = self._active.values()
         if self._term is not None and any(run.ending not in FINISHING for run in running):
             # A wait does not count a suspended machine's sleep, in which the lease runs out.
@@ -246,7 +229,7 @@ class Agent:
                 self._leased(message)
             case Answered(outcomes):
                 self._answered(outcomes)
-                if self._stopping_since is not None:
+                if self._stop_times.began is not None:
                     self._withdraw_offers()
             case OutputShipped(keys, closed):
                 self._output_shipped(keys, closed)
@@ -291,7 +274,7 @@ class Agent:
         return report(key, "PREPARING", time.time(), message=self._driver.caveat(lease["spec"]))
 
     def _refusal(self, lease: Lease) -> str | None:
-        if self._stopping_since is not None:
+        if self._stop_times.began is not None:
             return "the executor is stopping"
         if len(self._active) >= self._max_sessions:
             return f"no room: {self._max_sessions} sessions at once are the limit here"
@@ -314,15 +297,15 @@ class Agent:
             else:
                 log.info("session %s: not ours any more (%s)", run.key, outcome["outcome"])
                 refused.append(run)
-        self._drop(refused)
-        self._bury(told)
+        self._table.drop(refused)
+        self._table.bury(told)
 
     def _output_shipped(self, keys: Iterable[LeaseKey], closed: bool) -> None:
         runs = [run for key in keys if (run := self._runs.get(key)) is not None]
         for run in runs:
             run.output_closed = closed
         self._buffer.release([run.key for run in runs])
-        self._bury(runs)
+        self._table.bury(runs)
 
     # Runs
 
@@ -351,7 +334,7 @@ class Agent:
         ending = STOPS.get(stop["reason"], Ending.CANCELLED)
         if ending is Ending.UNKNOWN:
             if run.phase is Phase.OFFERED:
-                self._drop([run])
+                self._table.drop([run])
             else:
                 self._stop(run, ending, min(grace, UNKNOWN_GRACE))
         elif run.ending is None:
@@ -389,14 +372,14 @@ class Agent:
             if run is None or run.phase is Phase.ENDED or seen.status == FOUND:
                 continue
             if seen.status == UNSTARTED:
-                self._remove([run])
+                self._table.remove([run])
                 self._refuse(run.key, seen.message, own_trouble=True)
             elif seen.status not in FINAL:
-                said.append(_middle(seen))
+                said.append(middle_report(seen))
             elif run.ending is Ending.UNKNOWN:
-                self._drop([run])
+                self._table.drop([run])
             else:
-                said.append(self._final(run, seen))
+                said.append(self._table.end(run, seen))
                 ended.append(run.key)
         if not said:
             return
@@ -411,59 +394,5 @@ class Agent:
         for run, said in runs:
             run.ending = ending
             seen = Observation(run.key, "ERROR", said["node"], message, said, stopped=True)
-            drafts.append(self._final(run, seen))
+            drafts.append(self._table.end(run, seen))
         self._buffer.add(drafts)
-
-    def _final(self, run: Run, seen: Observation) -> Report:
-        """What is said of an end. If the agent brought it about, it is an ERROR, whatever the
-        exit code; but of a preempted pod the phase decides."""
-        run.phase = Phase.ENDED
-        self._active.pop(run.key, None)
-        status, message, said = seen.status, seen.message, seen.termination or facts(None)
-        own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in said
-        if run.ending is not None and seen.stopped and not own_success:
-            status, message = "ERROR", message or run.ending.value
-            said = {**said, "lease_expired": run.ending in FENCED}
-            if run.ending is Ending.PREEMPTED:
-                said["reason"] = said["reason"] or "Preempted"
-        log.debug("session %s: %s%s", run.key, status, message and f" {message}")
-        return report(
-            run.key, status, time.time(), node=seen.node, message=message, termination=said
-        )
-
-    def _bury(self, runs: Iterable[Run]) -> None:
-        """Forgets runs whose end was answered, once their output needs the directory no more."""
-        settled = [run for run in runs if self._buffer.settled(run.key)]
-        for run in settled:
-            self._book.drop(run.key)
-        self._remove([run for run in settled if run.output_closed])
-
-    def _drop(self, runs: Collection[Run]) -> None:
-        self._remove(runs)
-        for run in runs:
-            self._book.drop(run.key)
-
-    def _remove(self, runs: Collection[Run]) -> None:
-        for run in runs:
-            # Twice in one batch of answers is once too often.
-            if self._runs.pop(run.key, None) is None:
-                continue
-            self._active.pop(run.key, None)
-            run_lines.forget(run.key)
-            self._driver.release(run.key)
-            self._pump.drop(run.key)
-            self._store.retire(run.files)
-            self._pump.discard(run.files.path)
-        self._buffer.forget([run.key for run in runs])
-
-
-def _middle(seen: Observation) -> Report:
-    return report(
-        seen.key, seen.status, time.time(), node=seen.node, message=seen.message, pod=seen.pod
-    )
-
-
-def _first_number() -> int:
-    """Above those of all reports that an earlier agent can have sent, and below those of any later
-    one: no run has a report each second."""
-    return int(time.time()) - NUMBERS_BEGAN

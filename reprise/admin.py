@@ -14,7 +14,8 @@ from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from reprise.admin_site import tasks as admin_tasks
-from sessions_app.admin.base import RecordAdmin, column, link, operator, past
+from sessions_app.admin.base import RecordAdmin, column, operator
+from sessions_app.admin.cells import link, past
 from sessions_app.audit.context import audited
 from sessions_app.services.access import unisolated
 
@@ -76,7 +77,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         form.operator = request.user
         return form
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
         return False
 

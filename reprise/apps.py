@@ -15,7 +15,7 @@ class RepriseConfig(AppConfig):
     name = "reprise"
 
     def ready(self) -> None:
-        from reprise.beat.periodic import ensure_periodic_tasks  # noqa: PLC0415  # needs the registry
+        from reprise.beat.periodic import ensure_periodic_tasks
 
         # Beat's tables are what the rows are made in.
         post_migrate.connect(
@@ -26,7 +26,7 @@ class RepriseConfig(AppConfig):
 
 
 def _check_secrets(**_kwargs: Any) -> None:
-    from sessions_app.services.secrets.encrypt import secrets_check  # noqa: PLC0415  # the same
+    from sessions_app.services.secrets.encrypt import secrets_check
 
     try:
         secrets_check()

@@ -51,7 +51,7 @@ class DatabaseTask(Task[Any, Any]):
             close_old_connections()
 
     def _recorded(self, name: str, args: Any, kwargs: Any) -> Any:
-        from reprise.beat.periodic import run_log, sweep_taken  # noqa: PLC0415  # needs the registry
+        from reprise.beat.periodic import run_log, sweep_taken
 
         sweep_taken(str(self.name))
         began, clock = time.time(), time.monotonic()
@@ -141,7 +141,7 @@ app.steps["consumer"].add("reprise.worker.watchdog:WatchedLoop")
 
 @signals.before_task_publish.connect
 def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
-    from reprise.worker import task_log  # noqa: PLC0415  # it counts, see above
+    from reprise.worker import task_log
 
     task_log.note(headers)
     if getattr(exchange, "name", exchange) == broker.DELAYED:
@@ -151,14 +151,14 @@ def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> N
 
 @signals.celeryd_after_setup.connect
 def _serve_metrics(**_kwargs: Any) -> None:
-    from reprise.worker import metrics_port, task_log  # noqa: F401, PLC0415  # they listen to signals
+    from reprise.worker import metrics_port, task_log  # noqa: F401  # they listen to signals
 
 
 @signals.setup_logging.connect
 def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
     """Instead of Celery's own set-up; its option for the level holds for its own lines."""
-    from celery.apps import worker  # noqa: PLC0415  # in workers and beats only
-    from django.conf import settings  # noqa: PLC0415
+    from celery.apps import worker
+    from django.conf import settings
 
     lines.configure(settings.LOGGING)
     if loglevel:

@@ -13,17 +13,12 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from scheduler.models import Executor, Lease
+from scheduler.selectors import executor_leases
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
 from scheduler.services.silence import health_of
-from sessions_app.admin.base import (
-    ReadOnlyAdmin,
-    column,
-    operator,
-    past,
-    session_link,
-    short,
-)
+from sessions_app.admin.base import ReadOnlyAdmin, column, operator
+from sessions_app.admin.cells import past, session_link, short
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.tokens import ShowsToken
 from sessions_app.api.requests.bodies import MAX_REASON
@@ -99,7 +94,7 @@ class ExecutorAdmin(ShowsToken):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook: not while it holds leases, whose runs would be forgotten."""
-        if obj is None or Lease.objects.filter(executor=obj).exists():
+        if obj is None or executor_leases(obj).exists():
             return False
         return bool(super().has_delete_permission(request, obj))
 

@@ -10,7 +10,7 @@ class SchedulerConfig(AppConfig):
 
     def ready(self) -> None:
         """Django's hook: who shows a waiting session asks the scheduler what holds it."""
-        from scheduler.services.pending import pending_explain  # noqa: PLC0415  # needs the registry
-        from sessions_app.selectors.why_pending import explain_with  # noqa: PLC0415  # as above
+        from scheduler.services.pending import pending_explain
+        from sessions_app.selectors.why_pending import explain_with
 
         explain_with(pending_explain)

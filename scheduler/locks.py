@@ -102,7 +102,7 @@ _CLAIM_LINES = f"""
     ) s
     JOIN sessions_app_session r ON r.id = s.root_id
     ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
-"""  # noqa: S608  # as above
+"""
 
 
 def claim_lines(

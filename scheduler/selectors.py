@@ -41,6 +41,11 @@ def executor_get(actor: Actor, name: str, action: Action = Action.EXECUTOR_READ)
     return found
 
 
+def executors_all() -> QuerySet[Executor]:
+    """Return every executor: for operators, who may see all."""
+    return Executor.objects.all()
+
+
 def executor_leases(executor: Executor) -> QuerySet[Lease]:
     """What an executor holds, with the sessions; the oldest lease has the lowest token."""
     leases = Lease.objects.filter(executor=executor)

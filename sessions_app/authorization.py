@@ -68,10 +68,10 @@ class Action(StrEnum):
     MEMBERSHIP_LIST = "membership.list"
     MEMBERSHIP_READ = "membership.read"
     MEMBERSHIP_WRITE = "membership.write"
-    TOKEN_LIST = "token.list"  # noqa: S105  # the name of an action
-    TOKEN_READ = "token.read"  # noqa: S105  # the name of an action
-    TOKEN_CREATE = "token.create"  # noqa: S105  # the name of an action
-    TOKEN_REVOKE = "token.revoke"  # noqa: S105  # the name of an action
+    TOKEN_LIST = "token.list"
+    TOKEN_READ = "token.read"
+    TOKEN_CREATE = "token.create"
+    TOKEN_REVOKE = "token.revoke"
     QUEUE_LIST = "queue.list"
     QUEUE_READ = "queue.read"
     QUEUE_WRITE = "queue.write"

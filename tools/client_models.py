@@ -62,7 +62,7 @@ def main() -> None:
     ruff = [sys.executable, "-m", "ruff"]
     name = ["--stdin-filename", str(ROOT / "client/reprise_client/models.py")]
     for step in (["check", "--select", "I", "--fix", "-q"], ["format", "-q"]):
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [*ruff, *step, *name, "-"], input=source, capture_output=True, text=True, check=True
         )
         source = done.stdout

@@ -8,7 +8,7 @@ Run it on a tree in the old layout: it does the whole of the move. What `moves.t
 stays where it is, and is listed if it stands on a floor that was cleared. At the end it looks for
 old names that are left, and fails if there are any.
 """
-# ruff: noqa: INP001, T201, S603, S607  # a script for people, of git and ruff alone
+# ruff: noqa: INP001, T201, S607  # a script for people, of git and ruff alone
 
 import argparse
 import ast

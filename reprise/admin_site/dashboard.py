@@ -6,13 +6,12 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from retry.engine.decide import Mode
-from scheduler.models import Executor
+from scheduler.selectors import executors_all
 from scheduler.services.silence import silent_before
 from sessions_app.core.states import Phase
 from sessions_app.locks import database_now
-from sessions_app.models import RetrySettings
 from sessions_app.selectors.counts import failures_by_cause, retries_waiting, sessions_in
+from sessions_app.selectors.retry_config import switches_moved
 
 WINDOW = timedelta(hours=24)
 SHOWN = 20
@@ -22,9 +21,9 @@ SHOWN = 20
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """What an operator wants to know first."""
     now = database_now()
-    silent = Executor.objects.exclude(last_seen_at__gte=silent_before(now)).order_by("name")
+    silent = executors_all().exclude(last_seen_at__gte=silent_before(now)).order_by("name")
     failures = failures_by_cause(now, WINDOW)
-    moved = RetrySettings.objects.exclude(mode=Mode.ON)
+    moved = switches_moved()
     return {
         **context,
         "now": now,
@@ -32,7 +31,7 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "waiting": sessions_in(Phase.WAITING),
         "live": sessions_in(Phase.LIVE),
         "silent": list(silent[:SHOWN]),
-        "executors": Executor.objects.count(),
+        "executors": executors_all().count(),
         "failures": failures,
         "most": max(failures.values(), default=0),
         "switches": list(moved.select_related("domain", "project__domain")[:SHOWN]),

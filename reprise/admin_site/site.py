@@ -43,7 +43,7 @@ class OperatorsSite(UnfoldAdminSite):  # type: ignore[misc]  # the theme is unty
         """Django's hook."""
         return may_operate(request.user)
 
-    def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:  # noqa: ARG002
+    def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The theme's search over all lists is not offered: each list has its own."""
         raise Http404
 

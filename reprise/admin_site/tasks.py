@@ -5,8 +5,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db import transaction
-from django.db.models import Model, OuterRef, QuerySet, Subquery
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django_celery_beat.admin import PeriodicTaskAdmin as BeatsAdmin
@@ -17,16 +16,16 @@ from django_celery_beat.models import (
     CrontabSchedule,
     IntervalSchedule,
     PeriodicTask,
-    PeriodicTasks,
     SolarSchedule,
 )
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from reprise.beat.switches import tasks_switch
 from reprise.celery import app
-from reprise.models import Heartbeat, ParkedTask, PeriodicRun
+from reprise.models import Heartbeat, ParkedTask
+from reprise.selectors import busy_beats, with_last_runs
 from reprise.worker.parking import parked_discard, parked_send
 from sessions_app.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
-from sessions_app.audit.context import audited
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.records import record_type
@@ -96,18 +95,13 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With the columns of the last run: one query, however many rows."""
-        run = PeriodicRun.objects.filter(name=OuterRef("name"))
-        wanted = ("started_at", "duration", "result", "error", "runs", "failures")
-        columns = {f"run_{name}": Subquery(run.values(name)[:1]) for name in wanted}
-        found: QuerySet[Any] = super().get_queryset(request).annotate(**columns)
-        return found
+        return with_last_runs(super().get_queryset(request))
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """With what beat does beside sending messages."""
-        beats = Heartbeat.objects.filter(part="beat").exclude(doing="")
-        context = {**(extra_context or {}), "beats": beats}
+        context = {**(extra_context or {}), "beats": busy_beats()}
         response: HttpResponse = super().changelist_view(request, context)
         return response
 
@@ -144,12 +138,7 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
 
     def _switch(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         ids = list(queryset.values_list("pk", flat=True))
-        with audited(by=operator(request)), transaction.atomic():
-            others = PeriodicTask.objects.filter(pk__in=ids).exclude(enabled=enabled)
-            names = [task.name for task in others.select_for_update().order_by("pk")]
-            PeriodicTask.objects.filter(name__in=names).update(enabled=enabled)
-            # Beat does not see an update by itself.
-            PeriodicTasks.update_changed()
+        names = tasks_switch(ids, enabled=enabled, by=operator(request))
         done = "Enabled" if enabled else "Disabled"
         self.message_user(request, f"{done}: {', '.join(names) or 'none, all of them were'}")
 

@@ -34,10 +34,9 @@ from reprise.front.tail import Key, Subscription, Tail
 from sessions_app.api.rest.job_set_views import PROJECT_HEADER
 from sessions_app.core.cursors import START, parse_cursor
 from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY
-from sessions_app.eventlog.archived import archived_session
 from sessions_app.eventlog.reading import RETRY_EVENTS, LoggedEvent, job_set_events
 from sessions_app.instruments import HELD
-from sessions_app.models import Project, Session, SessionEvent
+from sessions_app.selectors.followed import events_behind, project_key, session_followed
 
 logger = logging.getLogger(__name__)
 
@@ -93,15 +92,13 @@ class SessionFeed:
 
     def read(self) -> Slice:
         """Over when no event can come by itself: the session has ended and no retry waits."""
-        wanted = Session.objects.only("id", "retry_policy", "retry_state", "finished_at")
-        session = wanted.filter(pk=self.key).first() or archived_session(self.key)
+        session = session_followed(self.key)
         over = session is None or (
             session.finished_at is not None and session.retry_state not in WAITING_RETRY
         )
         if session is not None:
             self._hides = session.retry_policy.get("emit_retry_events") is False
-        rows = SessionEvent.objects.filter(session_id=self.key, pk__gt=self._after)
-        found = list(rows.select_related("project__domain").order_by("seq")[:SLICE])
+        found = list(events_behind(self.key, self._after)[:SLICE])
         if found:
             self._after, self._seq = found[-1].pk, found[-1].seq
         text = b"".join(told_by_id(each) for each in found if self._shown(each.type))
@@ -267,9 +264,8 @@ def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:
     if session is not None:
         return SessionFeed(UUID(session[1]), int(after or 0))
     domain, _, name = headers[PROJECT_HEADER.lower().encode()].decode().partition("/")
-    project = Project.objects.only("pk").get(domain__name=domain, name=name)
     job_set = JOB_SET.fullmatch(scope["path"])
-    return JobSetFeed(project.pk, job_set[1], after)  # type: ignore[index]
+    return JobSetFeed(project_key(domain, name), job_set[1], after)  # type: ignore[index]
 
 
 def _resume_point(scope: Message) -> str:

@@ -98,7 +98,7 @@ _LOOK = f"""
     FROM moment m CROSS JOIN reached r LEFT JOIN (
         SELECT {COLUMNS} FROM wanted e {ADDRESS}) AS told ON true
     ORDER BY told.xid::numeric, told.id
-"""  # noqa: S608  # constants
+"""
 _HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
 
 

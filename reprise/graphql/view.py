@@ -65,7 +65,7 @@ class OwnNegotiation(BaseContentNegotiation):
         self,
         request: Request,
         renderers: Any,
-        format_suffix: str | None = None,  # noqa: ARG002
+        format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
         """DRF's hook."""
         plain, named = renderers

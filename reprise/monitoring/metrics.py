@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from reprise.locks import claim_cursor
 from reprise.models import EventCursor, ParkedState, ParkedTask, PeriodicRun
 from reprise.monitoring import health
 from reprise.monitoring.fleet import fleet
@@ -59,7 +60,7 @@ _COUNT = f"""
     SELECT metric, labels, value FROM series
     ON CONFLICT (metric, labels)
     DO UPDATE SET value = reprise_eventcount.value + excluded.value
-"""  # noqa: S608  # a constant
+"""
 # One statement, one snapshot: what moves from the tail into the count meanwhile is seen once.
 _READ = f"""
     WITH seen AS (SELECT type, data FROM sessions_app_sessionevent
@@ -69,7 +70,7 @@ _READ = f"""
         SELECT metric, labels, value FROM series
         UNION ALL SELECT metric, labels, value FROM reprise_eventcount) AS both_parts
     GROUP BY 1, 2
-"""  # noqa: S608  # a constant
+"""
 # A mark is good once every transaction is over that ran when it was set: until then one of them
 # may still commit an event below it.
 _FENCE = """
@@ -190,7 +191,7 @@ def events_count() -> int:
 def _count_slice() -> int:
     """Count up to `SLICE` events below the mark, if the mark is good; how many those were."""
     with transaction.atomic(), connection.cursor() as cursor:
-        mark = EventCursor.objects.select_for_update(skip_locked=True).first()
+        mark = claim_cursor()
         cursor.execute(_IS_PASSED, [FENCE_SECONDS])
         if mark is None or cursor.fetchone() != (True,):
             return 0

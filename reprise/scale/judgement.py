@@ -99,7 +99,7 @@ def totals(scope: Scope) -> Totals:
         for state in ("succeeded", "exhausted", "not_retried")
     )
     span = "extract(epoch FROM max(finished_at) - min(scheduled_at))::float8"
-    query = f"SELECT count(*) FILTER (WHERE tip), count(*), {ended}, {span} FROM mine"  # noqa: S608
+    query = f"SELECT count(*) FILTER (WHERE tip), count(*), {ended}, {span} FROM mine"
     (row,) = scope.ask(query)
     return Totals(*row)
 
@@ -121,7 +121,7 @@ def causes(scope: Scope) -> list[CauseRow]:
         for state in ("retried", "exhausted", "not_retried")
     )
     query = (
-        f"SELECT retry_cause, count(*), {states} FROM mine "  # noqa: S608  # constants
+        f"SELECT retry_cause, count(*), {states} FROM mine "
         "WHERE retry_cause <> '' GROUP BY 1 ORDER BY 2 DESC, 1"
     )
     return [CauseRow(*row) for row in scope.ask(query)]

@@ -75,7 +75,7 @@ class Agent:
         Raises `StandaloneError` with what it says; started, it would say so in its log only.
         """
         command = [*self._command, "--check-isolation"]
-        asked = subprocess.run(  # noqa: S603  # our own program
+        asked = subprocess.run(
             command, cwd=ROOT, env=_environ(), capture_output=True, text=True, check=False
         )
         if asked.returncode:
@@ -91,7 +91,7 @@ class Agent:
         with open(self._log, "ab", opener=private_opener) as log:
             # One that an earlier version made.
             os.fchmod(log.fileno(), 0o600)
-            self._process = subprocess.Popen(  # noqa: S603  # our own program
+            self._process = subprocess.Popen(
                 self._command,
                 cwd=ROOT,  # where the module is; the user's directory may have one of that name
                 env=_environ(),

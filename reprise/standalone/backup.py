@@ -90,7 +90,7 @@ def _manifest(url: str, major: int) -> Manifest:
 def _dump(url: str, binaries: Binaries, target: IO[bytes], data_dir: Path) -> None:
     options = ["--format=custom", f"--lock-wait-timeout={LOCK_WAIT}", f"--dbname={url}"]
     with TemporaryFile() as said:
-        process = subprocess.Popen(  # noqa: S603  # a program found by us, no shell
+        process = subprocess.Popen(
             [binaries.program("pg_dump"), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

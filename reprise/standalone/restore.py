@@ -130,7 +130,7 @@ def _load(directory: Path, backup: Backup, binaries: Binaries) -> None:
 def _load_dump(url: str, backup: Backup, binaries: Binaries, directory: Path) -> None:
     options = ["--exit-on-error", "--single-transaction", "--no-owner", f"--dbname={url}"]
     with TemporaryFile() as said, backup.dump() as dump:
-        process = subprocess.Popen(  # noqa: S603  # a program found by us, no shell
+        process = subprocess.Popen(
             [binaries.program("pg_restore"), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

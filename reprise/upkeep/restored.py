@@ -20,7 +20,7 @@ FAILOVER = "database.failover"
 _JUMP = f"""
     SELECT setval(name, coalesce(pg_sequence_last_value(name), 0) + %s)
     FROM unnest(ARRAY[{SEQUENCES}]::regclass[]) AS name
-"""  # noqa: S608  # names of our own
+"""
 # In another cluster transaction ids begin anew. Whoever waits until all older ones have ended, as
 # readers of the log do, would wait for those of the old cluster. So they are told that a new life
 # has begun, in which all that the earlier ones wrote is visible. Numbered by the clock: a backup

@@ -25,7 +25,7 @@ _ASSIGN = f"""
         WHERE s.id = ANY(%s::uuid[])
     ) k
     WHERE w.id = k.id
-"""  # noqa: S608  # the key is made of constants
+"""
 
 
 def scheduling_keys_assign(limit: int = AT_ONCE) -> int:

@@ -149,7 +149,7 @@ _WISHES = f"""
     ) s
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
-"""  # noqa: S608  # the constant above
+"""
 _known: dict[int, Wish] = {}
 """By key, which says it all: what was read once holds for ever."""
 
@@ -192,7 +192,7 @@ _WISH = f"""
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
     WHERE s.id = %s
-"""  # noqa: S608  # the constant above
+"""
 
 
 def wish_of(session_id: UUID) -> Wish | None:
@@ -222,7 +222,7 @@ _HEADS = f"""
         ORDER BY priority DESC, root_submitted_at, id OFFSET w.past LIMIT w.count
     ) s
     ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
-"""  # noqa: S608  # the constant above
+"""
 
 
 class Reading(NamedTuple):

@@ -95,7 +95,7 @@ class ExecutorView(OneExecutorView):
     }
 
     @extend_schema(operation_id="executor_read", responses=shapes.ExecutorWithNodes)
-    def get(self, request: Request, name: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, name: str) -> Response:
         """One executor with its nodes."""
         executor = self.executor(name)
         nodes = [node_json(node) for node in executor.nodes]
@@ -110,7 +110,7 @@ class ExecutorView(OneExecutorView):
         return self.answer(name)
 
     @extend_schema(operation_id="executor_delete", responses={204: None})
-    def delete(self, request: Request, name: str) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, name: str) -> Response:
         """Delete an executor that holds no leases, and its tokens."""
         operations.delete(self.actor, name)
         return Response(status=204)

@@ -69,12 +69,12 @@ _TO_DRAIN = """
 _UNFINISHED = f"""
     SELECT e.id FROM scheduler_executor e
     WHERE e.cordoned AND e.draining_since IS NOT NULL AND EXISTS (SELECT {_TO_DRAIN})
-"""  # noqa: S608  # constants
+"""
 _NEXT = f"""
     SELECT s.id FROM scheduler_executor e CROSS JOIN LATERAL (
         SELECT s.id {_TO_DRAIN} AND s.id > %s ORDER BY s.id LIMIT %s) s
     WHERE e.id = %s AND e.cordoned AND e.draining_since IS NOT NULL
-"""  # noqa: S608  # as above
+"""
 _LEFT = """
     SELECT count(*), count(*) FILTER (WHERE s.status <> 'TERMINATING' AND l.accepted
         AND s.session_type <> 'batch' AND NOT e.drain_force)

@@ -165,7 +165,7 @@ def _listed(texts: Sequence[str], of: int) -> str:
     return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
 
-_MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"  # noqa: S608
+_MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"
 _HEADS = f"""
     SELECT s.priority, {MICROSECONDS}, s.id
     FROM unnest(%s::bigint[]) AS k(key)
@@ -174,7 +174,7 @@ _HEADS = f"""
         WHERE phase = 'waiting' AND queue_id = %s AND scheduling_key = k.key
         ORDER BY priority DESC, root_submitted_at, id LIMIT %s
     ) s
-"""  # noqa: S608  # a constant of ours
+"""
 
 
 def _ahead(session: Session) -> int:

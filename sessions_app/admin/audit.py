@@ -11,10 +11,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import DropdownFilter
 
-from sessions_app.admin.base import LookedUpAdmin, column, past
+from sessions_app.admin.base import LookedUpAdmin, column
+from sessions_app.admin.cells import past
 from sessions_app.audit.context import DOORS, ENGINE, TASK
 from sessions_app.models import AuditEntry, AuditLog
-from sessions_app.selectors.audit import NO_SESSION, PEOPLE
+from sessions_app.selectors.audit import NO_SESSION, PEOPLE, audit_all
 
 # One probe of the index for each type that there is.
 _TYPES = """
@@ -48,11 +49,11 @@ class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
     title = "author"
     parameter_name = "author"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [("people", "people"), ("engine", "the engine")]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Django's hook."""
         if self.value() == "people":
             return queryset.filter(PEOPLE)
@@ -65,11 +66,11 @@ class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
     title = "object"
     parameter_name = "object_type"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(kind, kind.replace("_", " ")) for kind in object_types()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Django's hook."""
         if not self.value():
             return queryset
@@ -85,11 +86,11 @@ class DoorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
     title = "door"
     parameter_name = "door"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(door, door) for door in DOORS]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Django's hook."""
         if not self.value():
             return queryset
@@ -116,7 +117,7 @@ class AuditEntryAdmin(LookedUpAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Django's hook: all of the log, of which the registered table is a part."""
-        return AuditLog.objects.order_by(*self.get_ordering(request))
+        return audit_all().order_by(*self.get_ordering(request))
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -125,7 +126,7 @@ class AuditEntryAdmin(LookedUpAdmin):
         found = super().get_object(request, object_id, from_field)
         if found is None:
             return None
-        names = [field.attname for field in AuditEntry._meta.concrete_fields]  # noqa: SLF001  # Django's, for all
+        names = [field.attname for field in AuditEntry._meta.concrete_fields]
         return AuditEntry(**{name: getattr(found, name) for name in names})
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -19,9 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.html import format_html
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.views import ChangeList
@@ -31,8 +28,9 @@ from sessions_app.core.errors import DomainError, InvalidInput
 from sessions_app.core.states import Status
 from sessions_app.models import Project
 from sessions_app.models.tenants import LABEL_PATTERN
+from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.write.records import record_delete, record_save, record_type
-from sessions_app.templatetags.reprise import ago, tone, until
+from sessions_app.templatetags.reprise import tone
 
 COUNTED = 1_000
 """Rows that a list counts and pages through; who looks for older ones narrows it."""
@@ -97,7 +95,7 @@ class OperatorForm(forms.ModelForm):  # type: ignore[type-arg]  # likewise
             field.validators.append(_LABEL)
 
     def _is_label(self) -> bool:
-        constraints = self._meta.model._meta.constraints  # noqa: SLF001
+        constraints = self._meta.model._meta.constraints
         return any(constraint.name.endswith("name_label") for constraint in constraints)
 
     def _update_errors(self, errors: ValidationError) -> None:
@@ -157,10 +155,10 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
     def get_field_queryset(self, db: Any, db_field: Any, request: HttpRequest) -> Any:
         """Django's hook: what is chosen from, with all that its names are made of."""
         if db_field.remote_field.model is Project:
-            return Project.objects.select_related("domain")
+            return projects_all().select_related("domain")
         return super().get_field_queryset(db, db_field, request)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Django's hook."""
         return OperatorChangeList
 
@@ -195,7 +193,7 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         self,
         request: HttpRequest,
         object_id: str,
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The audit entries of one record."""
         record = self.get_object(request, object_id)
@@ -252,7 +250,7 @@ class RecordAdmin(OperatorAdmin):
         }
         record_save(record, by=operator(request), fields=form.changed_data, many=many)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: ARG002
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Django's hook."""
         self.store(request, obj, form)
 
@@ -279,15 +277,15 @@ class ReadOnlyAdmin(OperatorAdmin):
     list_per_page = 50
     actions: Any = ()
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         """Django's hook."""
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
         return False
 
@@ -301,7 +299,7 @@ class LookedUpAdmin(ReadOnlyAdmin):
 
     def get_search_results(
         self,
-        request: HttpRequest,  # noqa: ARG002  # Django's signature
+        request: HttpRequest,
         queryset: models.QuerySet[Any],
         search_term: str,
     ) -> tuple[models.QuerySet[Any], bool]:
@@ -321,8 +319,8 @@ class OwnPage:
         self,
         request: HttpRequest,
         object_id: str | None = None,
-        form_url: str = "",  # noqa: ARG002  # Django's signature
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # likewise
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Django's hook."""
         return self.show(request, object_id)
@@ -357,40 +355,6 @@ def actor_of(request: HttpRequest) -> Actor:
     if not isinstance(request.user, User):
         raise PermissionDenied
     return Actor(user=request.user)
-
-
-def change_url(kind: str, key: object) -> str:
-    """The page of a record of this application."""
-    return reverse(f"admin:sessions_app_{kind}_change", args=[key])
-
-
-def short(key: object) -> SafeString:
-    """The beginning of an id, which tells it from its neighbours."""
-    return format_html('<span class="one-line">{}</span>', str(key)[:13])
-
-
-def session_link(session_id: UUID | str | None, text: str = "") -> SafeString | str:
-    """A link to a session; its id if no text is given."""
-    if session_id is None:
-        return ""
-    return link(change_url("session", session_id), text or str(session_id)[:13])
-
-
-def link(url: str, text: object) -> SafeString:
-    """A link as the lists show it."""
-    return format_html(
-        '<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', url, text
-    )
-
-
-def past(value: Any) -> str:
-    """A past time, relative, exact on hover; a dash if there is none."""
-    return ago(value, timezone.now()) or "-"
-
-
-def coming(value: Any) -> str:
-    """A coming time, relative, exact on hover; a dash if there is none."""
-    return until(value, timezone.now()) or "-"
 
 
 def add_errors(form: forms.BaseForm, error: InvalidInput, strip: str = "") -> None:

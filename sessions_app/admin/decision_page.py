@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
 from django.urls import reverse
 
 from sessions_app.api.render.session_render import decision_json
-from sessions_app.models import RetryDecision, RetryPolicyRevision, Session
+from sessions_app.models import RetryDecision, Session
+from sessions_app.selectors.policies import revisions_used
 from sessions_app.selectors.resource_changes import grants
 
 
@@ -39,14 +39,7 @@ def used_revisions(session: Session, decision: RetryDecision) -> list[UsedRevisi
 
 
 def _urls(session: Session, decision: RetryDecision) -> dict[str, str]:
-    project = session.project
-    reach = Q(policy__domain=None, policy__project=None) | Q(policy__project=project)
-    reach |= Q(policy__domain=project.domain_id)
-    same = Q()
-    for name, number in decision.policy_revisions.items():
-        same |= Q(policy__name=name, revision=number)
-    # One of the same name that was made later is another policy.
-    found = RetryPolicyRevision.objects.filter(reach, same, created_at__lte=decision.decided_at)
+    found = revisions_used(session.project, decision)
     page = "admin:sessions_app_retrypolicy_revision"
     return {
         name: reverse(page, args=[policy_id, number])

@@ -9,16 +9,8 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from retry.units.durations import in_words
-from sessions_app.admin.base import (
-    LookedUpAdmin,
-    OwnPage,
-    column,
-    coming,
-    past,
-    read_only,
-    session_link,
-    short,
-)
+from sessions_app.admin.base import LookedUpAdmin, OwnPage, column, read_only
+from sessions_app.admin.cells import coming, past, session_link, short
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter
 from sessions_app.models import RetryDecision

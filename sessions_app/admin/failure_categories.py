@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from retry.policies.categories import FailureCategory as CategoryDocument
-from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator, past
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator
+from sessions_app.admin.cells import past
 from sessions_app.admin.yaml_text import YamlField, as_yaml, refusal
 from sessions_app.api.http.documents import yaml_value
 from sessions_app.api.http.parsing import checked

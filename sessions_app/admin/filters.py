@@ -1,7 +1,6 @@
 """Filters of the lists of sessions: each with an index behind it, or looking at the newest only."""
 
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -9,7 +8,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from retry.evidence.causes import RetryCause
 from sessions_app.core.states import Phase, RetryState, Status, phase_of
-from sessions_app.models import Session
+from sessions_app.selectors.counts import newest_behind
 
 NEWEST = 100_000
 """Sessions that are looked at where no index finds what a filter wants."""
@@ -18,9 +17,7 @@ PROJECT = "project__id__exact"
 
 def newest_only(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """The rows among the newest sessions; `key` leads from a row to the session's id."""
-    first: UUID | None = (
-        Session.objects.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1].first()
-    )
+    first = newest_behind(NEWEST)
     return rows if first is None else rows.filter(**{f"{key}__gt": first})
 
 
@@ -31,7 +28,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
     prefix: ClassVar[str] = ""
     """From the listed row to its session."""
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(word, word.replace("_", " ")) for word in self.words]
 
@@ -51,7 +48,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         """The conditions on a session that a word stands for."""
         raise NotImplementedError
 
-    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002  # for the others
+    def indexed(self, word: str, *, in_project: bool) -> bool:
         """Whether an index finds them; by default the one within a project."""
         return in_project
 
@@ -105,6 +102,6 @@ class RetryStateFilter(SessionFilter):
         """As the base says."""
         return {"retry_state": word}
 
-    def indexed(self, word: str, *, in_project: bool) -> bool:  # noqa: ARG002
+    def indexed(self, word: str, *, in_project: bool) -> bool:
         """As the base says."""
         return word == RetryState.HELD

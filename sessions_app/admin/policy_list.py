@@ -10,8 +10,8 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from sessions_app.admin.base import OperatorChangeList
 from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
-from sessions_app.models import Project, Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.selectors.policies import reading_of, revisions_current
+from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import policies_within_reach, reading_of, revisions_current
 
 OFFERED = 30
 """Policies that a form names as those to choose from."""
@@ -52,7 +52,7 @@ class PolicyChangeList(OperatorChangeList):
 
 def _told(policies: Sequence[RetryPolicy]) -> dict[int, Told]:
     revisions = revisions_current(policies)
-    uses = policies_uses(policies, Queue.objects.all())
+    uses = policies_uses(policies)
     return {each.pk: Told(revisions[each.pk], uses[each.pk]) for each in policies}
 
 
@@ -61,11 +61,11 @@ class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
 
     words: dict[str, Q]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(word, word) for word in self.words]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Django's hook; what is no word of the list filters nothing."""
         return queryset.filter(self.words.get(str(self.value()), Q()))
 
@@ -95,10 +95,7 @@ class LevelFilter(PolicyFilter):
 
 def policies_offered(project: Project | None) -> str:
     """What can be named within a project, or (None) as the cluster's default, in words."""
-    reach = Q(domain=None, project=None)
-    if project is not None:
-        reach |= Q(domain=project.domain_id) | Q(project=project)
-    known = RetryPolicy.objects.filter(reach, archived_at=None).order_by("name")
+    known = policies_within_reach(project)
     names = [str(name) for name in known.values_list("name", flat=True)[: OFFERED + 1]]
     if not names:
         return "there is none within reach yet"

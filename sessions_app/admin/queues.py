@@ -13,7 +13,8 @@ from sessions_app.admin.base import RecordAdmin, add_errors, column, operator
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.policy_list import policies_offered
 from sessions_app.core.errors import InvalidInput
-from sessions_app.models import Queue, Session
+from sessions_app.models import Queue
+from sessions_app.selectors.counts import queue_has_sessions
 from sessions_app.services.resources.policy_names import FIELD, policies_require
 from sessions_app.services.resources.queues import limits_check, queue_save
 
@@ -134,7 +135,7 @@ class QueueAdmin(RecordAdmin):
         """Django's hook."""
         if obj is None or obj.is_default:
             return False
-        used = Session.objects.filter(queue=obj).exists()
+        used = queue_has_sessions(obj)
         return not used and super().has_delete_permission(request, obj)
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:

@@ -1,5 +1,6 @@
 """Retry defaults, bounds and switches of the cluster, of domains and of projects."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django import forms
@@ -18,16 +19,8 @@ from unfold.widgets import (
 from retry.engine.decide import Mode
 from retry.policies.merge import merge
 from sessions_app.admin import policy_form
-from sessions_app.admin.base import (
-    KnownOnly,
-    OperatorAdmin,
-    OwnPage,
-    add_errors,
-    change_url,
-    column,
-    operator,
-    past,
-)
+from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_errors, column, operator
+from sessions_app.admin.cells import change_url, past
 from sessions_app.admin.policy_form import DefaultsForm
 from sessions_app.admin.policy_list import policies_offered
 from sessions_app.api.requests.whole_numbers import in_short
@@ -35,9 +28,11 @@ from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
 from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, strictest
-from sessions_app.models import Domain, Project, RetryDefaults, RetrySettings
+from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.models.tenants import NAME_LENGTH
 from sessions_app.selectors.counts import Waiting, retries_waiting
+from sessions_app.selectors.retry_config import defaults_of, settings_of
+from sessions_app.selectors.tenants import domains_all, projects_all
 from sessions_app.services.resources.policy_names import policies_require
 from sessions_app.services.resources.retry_config import (
     SETTINGS,
@@ -48,7 +43,7 @@ from sessions_app.services.resources.retry_config import (
 
 MOST = 1_000_000
 CLUSTERS = SETTINGS[1:]
-_PLACES: dict[str, type[Any]] = {"domain": Domain, "project": Project}
+_PLACES: dict[str, Callable[[], QuerySet[Any]]] = {"domain": domains_all, "project": projects_all}
 
 
 class ScopeAdmin(OwnPage, OperatorAdmin):
@@ -74,10 +69,14 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
         scope = self._asked(request)
         if scope is None:
             return self._choose(request)
-        row = self.model._default_manager.filter(**scope.key).first()  # noqa: SLF001
+        row = self.stored(scope)
         if row is not None and request.method != "POST":
             return HttpResponseRedirect(change_url(self.opts.model_name, row.pk))
         return self.edit(request, scope, row)
+
+    def stored(self, scope: ConfigScope) -> Any:
+        """Return the row of a scope, or None."""
+        raise NotImplementedError
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """The page of one scope."""
@@ -85,10 +84,10 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
 
     def _asked(self, request: HttpRequest) -> ConfigScope | None:
         """The scope that the address names; None: there is none such."""
-        for level, kind in _PLACES.items():
+        for level, places in _PLACES.items():
             if key := request.GET.get(level):
                 try:
-                    found = kind.objects.filter(pk=key).first()
+                    found = places().filter(pk=key).first()
                 except (ValueError, OverflowError, ValidationError):
                     found = None
                 return ConfigScope(**{level: found}) if found else None
@@ -98,10 +97,10 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
         if set(request.GET) & _PLACES.keys():
             messages.error(request, "There is no such domain or project.")
         form = forms.Form()
-        for level, kind in _PLACES.items():
+        for level, places in _PLACES.items():
             widget = KnownOnly(self.opts.get_field(level), self.admin_site)
             form.fields[level] = forms.ModelChoiceField(
-                kind.objects.none(),
+                places().none(),
                 required=False,
                 widget=widget,
             )
@@ -151,6 +150,10 @@ class RetryDefaultsAdmin(ScopeAdmin):
     list_display = ("scope", "level", "sets", "binds", "changed")
     actions: Any = ()
 
+    def stored(self, scope: ConfigScope) -> RetryDefaults | None:
+        """As the base says."""
+        return defaults_of(scope)
+
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """Each field with its effective value, the layer of that and the bound on it."""
         stored = policy_form.initial(in_short(row.policy), in_short(row.bounds)) if row else {}
@@ -181,7 +184,7 @@ class RetryDefaultsAdmin(ScopeAdmin):
         """Django's hook: the scope inherits everything again."""
         retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Django's hook: one by one, by the service."""
         return {}
 
@@ -278,9 +281,13 @@ class RetrySettingsAdmin(ScopeAdmin):
         "nobody can retry by hand.",
     }
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook: to switch on is to change the mode, which is asked twice."""
         return False
+
+    def stored(self, scope: ConfigScope) -> RetrySettings | None:
+        """As the base says."""
+        return settings_of(scope)
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """The switch, and before it moves what that does."""

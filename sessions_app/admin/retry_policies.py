@@ -9,16 +9,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from sessions_app.admin.base import (
-    OperatorAdmin,
-    OwnPage,
-    actor_of,
-    change_url,
-    column,
-    link,
-    operator,
-    past,
-)
+from sessions_app.admin.base import OperatorAdmin, OwnPage, actor_of, column, operator
+from sessions_app.admin.cells import change_url, link, past
 from sessions_app.admin.policy_document import EXAMPLE, PolicyForm
 from sessions_app.admin.policy_list import NAMED, LevelFilter, PolicyChangeList, StateFilter
 from sessions_app.admin.revisions import difference
@@ -29,8 +21,8 @@ from sessions_app.authorization import Action
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.policy_uses import policies_uses
-from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
-from sessions_app.selectors.policies import reading_of
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import queues_naming, reading_of
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
 
@@ -59,11 +51,11 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain", "project__domain")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Django's hook."""
         return PolicyChangeList
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:  # noqa: ARG002
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Django's hook: one by one, by the service."""
         return {}
 
@@ -142,7 +134,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         self,
         request: HttpRequest,
         object_id: str,
-        extra_context: dict[str, Any] | None = None,  # noqa: ARG002  # Django's signature
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Django's hook: where the policy is named, or what deleting it does."""
         policy = self.get_object(request, object_id)
@@ -244,9 +236,8 @@ def _initial(request: HttpRequest, policy: RetryPolicy | None) -> dict[str, Any]
 
 def _places(policy: RetryPolicy) -> list[SafeString]:
     """Where a policy is named, as links."""
-    uses = policies_uses([policy], Queue.objects.all())[policy.pk]
-    queues = Queue.objects.filter(retry_policies__has_key=policy.name)
-    known = {str(queue): queue.pk for queue in queues.select_related("project__domain")}
+    uses = policies_uses([policy])[policy.pk]
+    known = {str(queue): queue.pk for queue in queues_naming(policy)}
     places = [
         link(change_url("queue", known[address]), f"queue {address}")
         for address in uses.queues

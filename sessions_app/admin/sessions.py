@@ -17,23 +17,22 @@ from sessions_app.admin.base import (
     LookedUpAdmin,
     OwnPage,
     actor_of,
-    change_url,
     column,
     operator,
-    past,
     read_only,
-    short,
 )
+from sessions_app.admin.cells import change_url, past, short
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
 from sessions_app.api.render.session_render import attempt_json, decision_of, session_json
 from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.core.states import Phase, Status
 from sessions_app.eventlog.event_json import event_json
-from sessions_app.models import Project, Session
+from sessions_app.models import Session
 from sessions_app.selectors.resource_changes import grants
 from sessions_app.selectors.session_pages import ids_beginning
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
+from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.logs import log_tail
@@ -172,7 +171,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         if ids is not None and queryset.filter(pk__range=ids).exists():
             return queryset.filter(pk__range=ids)
         named = queryset.filter(name__startswith=text, parent__isnull=True).exclude(name="")
-        return named.filter(project__in=Project.objects.all())
+        return named.filter(project__in=projects_all())
 
     def get_urls(self) -> list[URLPattern]:
         """With the address that the buttons of a session post to."""

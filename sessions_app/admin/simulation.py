@@ -19,7 +19,8 @@ from sessions_app.admin.policy_document import read_policy
 from sessions_app.admin.yaml_text import YamlField
 from sessions_app.core.errors import TooLarge
 from sessions_app.locks import database_now
-from sessions_app.models import Project, Queue, RetryPolicy
+from sessions_app.models import Queue, RetryPolicy
+from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.chains.simulate import simulate_history
 from sessions_app.templatetags.reprise import duration, words
 
@@ -38,7 +39,7 @@ class SimulateForm(forms.Form):
         help_text="It takes the place of all named policies of each chain; several documents, with "
         "a line of --- between them, apply in this order. What a chain asked for itself stays.",
     )
-    project = forms.ModelChoiceField(Project.objects.select_related("domain"))
+    project = forms.ModelChoiceField(projects_all().select_related("domain"))
     days = forms.TypedChoiceField(
         label="Chains submitted in",
         coerce=int,
@@ -52,7 +53,7 @@ class SimulateForm(forms.Form):
     def __init__(self, site: AdminSite, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["project"]
-        field.widget = KnownOnly(Queue._meta.get_field("project"), site)  # noqa: SLF001
+        field.widget = KnownOnly(Queue._meta.get_field("project"), site)
         field.widget.choices = field.choices
 
     def clean_text(self) -> str:

@@ -11,7 +11,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from sessions_app.admin.base import OperatorForm, RecordAdmin, column, link, operator, past
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator
+from sessions_app.admin.cells import link, past
 from sessions_app.admin.quotas import QuotaFields, QuotaForm
 from sessions_app.models import Domain, Membership, Project
 from sessions_app.services.resources.tenants import (
@@ -126,7 +127,7 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
             return False
         return bool(super().has_delete_permission(request, obj))
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ARG002
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Django's hook, which would ask of each record in it whether its page lets it go."""
         told = "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
         return [*map(str, objs), told], {}, set(), []
@@ -204,7 +205,7 @@ class MembershipAdmin(RecordAdmin):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("user", "domain", "project__domain")
 
-    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         """As the base says."""
         membership_save(record, by=operator(request))
 

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from sessions_app.admin.base import OperatorForm, RecordAdmin, column, coming, operator, past
+from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator
+from sessions_app.admin.cells import coming, past
 from sessions_app.api.requests.bodies import one_line
 from sessions_app.models import ApiToken
 from sessions_app.services.access import unisolated
@@ -87,11 +88,11 @@ class ApiTokenAdmin(ShowsToken):
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("user", "project__domain")
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Django's hook."""
         return False
 
-    def store(self, request: HttpRequest, record: Any, form: Any) -> None:  # noqa: ARG002
+    def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         """Make the token and show it, this once."""
         secret = token_create(
             name=record.name,

@@ -8,15 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from sessions_app.admin.base import (
-    LookedUpAdmin,
-    ReadOnlyAdmin,
-    column,
-    coming,
-    operator,
-    past,
-    session_link,
-)
+from sessions_app.admin.base import LookedUpAdmin, ReadOnlyAdmin, column, operator
+from sessions_app.admin.cells import coming, past, session_link
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
 from sessions_app.webhooks.endpoints import webhook_pause, webhook_ping, webhook_resume
 

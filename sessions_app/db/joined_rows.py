@@ -32,7 +32,7 @@ class Part:
         without: str = "",
         back: str = "",
     ):
-        every = model._meta.concrete_fields  # noqa: SLF001  # Django's, for all
+        every = model._meta.concrete_fields
         wanted = only.split() or [f.attname for f in every if f.attname not in without.split()]
         found = [field for field in every if field.attname in wanted]
         self.model, self.path, self.back = model, path, back

@@ -90,7 +90,7 @@ def _session(log: _Log, record: Mapping[str, Any]) -> Session:
 def _made(kind: type[Row], values: Mapping[str, Any]) -> Row:
     """A record of these columns; what they leave out, and a null that it may not be, is default."""
     made = kind()
-    for field in kind._meta.concrete_fields:  # noqa: SLF001  # Django's, for all
+    for field in kind._meta.concrete_fields:
         value = values.get(field.attname)
         if value is not None or (field.attname in values and field.null):
             setattr(made, field.attname, field.to_python(value))

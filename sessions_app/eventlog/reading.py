@@ -88,7 +88,7 @@ _OF_JOB_SETS = f"""
             AND NOT {is_quiet("l")}
         ORDER BY l.epoch, l.xid, l.id LIMIT %(limit)s) e {ADDRESS}
     ORDER BY k.place, e.epoch, e.xid, e.id
-"""  # noqa: S608  # constants
+"""
 
 
 def job_set_events(project_id: int, name: str, after: Cursor, limit: int) -> list[LoggedEvent]:
@@ -170,7 +170,7 @@ _JOB_SETS = f"""
             SELECT project_id, job_set FROM names LIMIT %(limit)s) AS f
         ORDER BY 1, 2 LIMIT %(limit)s)
     {_TOLD}
-"""  # noqa: S608  # a constant
+"""
 
 
 def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> list[JobSet]:

@@ -23,11 +23,12 @@ class PolicyUses:
 
 
 def policies_uses(
-    policies: Sequence[RetryPolicy], queues: QuerySet[Queue]
+    policies: Sequence[RetryPolicy], queues: QuerySet[Queue] | None = None
 ) -> dict[int, PolicyUses]:
-    """Which of these queues name the policies, by the policy's id."""
+    """Which of these queues (None: of all) name the policies, by the policy's id."""
     names = sorted({policy.name for policy in policies})
     naming: dict[str, list[Queue]] = defaultdict(list)
+    queues = Queue.objects.all() if queues is None else queues
     found = queues.filter(retry_policies__has_any_keys=names).select_related("project__domain")
     for queue in found.order_by("project__domain__name", "project__name", "name"):
         for name in queue.retry_policies:

@@ -49,10 +49,10 @@ SCOPE = f"""
     LEFT JOIN sessions_app_retrydefaults cd ON cd.domain_id IS NULL AND cd.project_id IS NULL
     LEFT JOIN sessions_app_retrydefaults dd ON dd.domain_id = p.domain_id
     LEFT JOIN sessions_app_retrydefaults pd ON pd.project_id = p.id
-"""  # noqa: S608  # a constant
+"""
 """Gives one value about the project `p` for `scope_of`."""
 
-_READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"  # noqa: S608
+_READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:

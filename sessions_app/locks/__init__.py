@@ -5,6 +5,8 @@ usage. The outbox of webhooks has a lock of its own, under which none of these i
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
+What needs the models is imported from `locks.resources`: connections take locks before there are
+any.
 """
 
 from sessions_app.locks.advisory import (
@@ -26,6 +28,9 @@ from sessions_app.locks.chains import (
     locked_session,
 )
 from sessions_app.locks.claims import (
+    CLAIM_DISPATCHES,
+    CLAIM_LOGS,
+    CLAIM_USE,
     DueRetry,
     claim_archived,
     claim_due,
@@ -38,6 +43,8 @@ from sessions_app.locks.configuration import (
     policies_named,
     queues_for_submit,
 )
+from sessions_app.locks.decisions import StoredDecision, lock_decisions
+from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
 from sessions_app.locks.usage import (
     Counter,
     Usage,
@@ -47,6 +54,9 @@ from sessions_app.locks.usage import (
 )
 
 __all__ = [
+    "CLAIM_DISPATCHES",
+    "CLAIM_LOGS",
+    "CLAIM_USE",
     "SESSION_COLUMNS",
     "AdvisoryLock",
     "Counter",
@@ -54,14 +64,17 @@ __all__ = [
     "LockedChain",
     "LockedSession",
     "QueueNames",
+    "StoredDecision",
     "Usage",
     "claim_archived",
     "claim_due",
     "claim_ended",
     "claim_resumable",
+    "claim_specs_under",
     "database_now",
     "hold_if_free",
     "lock_chains",
+    "lock_decisions",
     "lock_policy_name",
     "lock_sessions",
     "lock_sessions_of",
@@ -69,6 +82,7 @@ __all__ = [
     "lock_token",
     "lock_webhooks",
     "lock_webhooks_of",
+    "lock_webhooks_under",
     "locked_session",
     "policies_named",
     "queues_for_submit",

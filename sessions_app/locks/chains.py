@@ -63,7 +63,7 @@ _ELSEWHERE = {
         OR EXISTS (SELECT FROM sessions_app_projectusage u
             JOIN sessions_app_project p ON p.domain_id = u.domain_id WHERE p.id = s.project_id)
         OR {NO_NEW_COUNTERS}
-    """,  # noqa: S608  # constants
+    """,
 }
 SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in LockedSession._fields)
 """Of a session `s` whose root is `r`, for `locked_session`."""
@@ -76,20 +76,20 @@ _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
     ORDER BY r.id FOR NO KEY UPDATE
-"""  # noqa: S608  # constants
+"""
 # The second statement sees what the holders of the root locks committed before.
 _LOCK_SESSIONS = f"""
     SELECT {SESSION_COLUMNS}
     FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
     ORDER BY s.id FOR NO KEY UPDATE OF s
-"""  # noqa: S608  # constants
+"""
 _LOCK_CHAINS = f"""
     SELECT {SESSION_COLUMNS}
     FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
     WHERE s.root_id = ANY(%s::uuid[]) AND (s.tip OR s.id = s.root_id)
     ORDER BY s.id FOR NO KEY UPDATE OF s
-"""  # noqa: S608  # constants
+"""
 
 
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:

@@ -19,7 +19,7 @@ _CLAIM_DUE = f"""
     WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
     ORDER BY d.due_at, d.session_id LIMIT %s
     FOR NO KEY UPDATE OF r SKIP LOCKED
-"""  # noqa: S608  # constants
+"""
 # Looks at the projects that have held retries, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = """
@@ -109,3 +109,23 @@ def claim_archived(before: datetime, up_to: int, limit: int) -> list[UUID]:
                 break
             sessions += ids
         return sessions
+
+
+# What follows is part of a statement that writes the rows at once, and locks nothing else.
+CLAIM_USE = """
+    SELECT id FROM sessions_app_apitoken
+    WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(now)s)
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+"""A token whose use is to be written: of many calls at once one writes, and none waits for it."""
+CLAIM_DISPATCHES = """
+    SELECT id FROM sessions_app_automaticdispatch WHERE time < %s
+    ORDER BY time, id LIMIT %s FOR UPDATE SKIP LOCKED
+"""
+"""The oldest automatic dispatches of before a time."""
+CLAIM_LOGS = """
+    SELECT l.id FROM sessions_app_session s
+    JOIN sessions_app_logchunk l ON l.session_id = s.id
+    WHERE s.root_id = ANY(%s::uuid[]) LIMIT %s FOR UPDATE OF l SKIP LOCKED
+"""
+"""Pieces of the logs of chains that have ended."""

@@ -22,7 +22,7 @@ _USAGE = f"""
             OR %(live)s AND u.name <> 'pending_sessions')
         AND NOT {NO_NEW_COUNTERS}
     ORDER BY u.id, p.id
-"""  # noqa: S608  # constants
+"""
 
 
 class Usage(NamedTuple):

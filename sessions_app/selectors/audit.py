@@ -152,3 +152,8 @@ def _own_scopes(actor: Actor) -> Sequence[Q]:
 def _since(created_at: datetime, **scope: str) -> Q:
     """What concerns a scope, and none of its name that was there before it."""
     return Q(**scope, time__gte=created_at - SLACK)
+
+
+def audit_all() -> QuerySet[AuditLog]:
+    """Return the whole log: for operators, who may see all."""
+    return AuditLog.objects.all()

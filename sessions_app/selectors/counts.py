@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from retry.evidence.causes import RetryCause
 from sessions_app.core.states import Phase
 from sessions_app.db.bulk import array
-from sessions_app.models import Domain, RetryDecision, Session
+from sessions_app.models import Domain, Queue, RetryDecision, Session
 
 CAP = 10_000
 SCANNED = 100_000
@@ -150,3 +150,14 @@ def failures_by_cause(now: datetime, window: timedelta) -> Mapping[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(_FAILURES, {"causes": causes, "first": first, "limit": CAP})
         return {cause: int(found) for cause, found in cursor.fetchall()}
+
+
+def newest_behind(count: int) -> UUID | None:
+    """Return the id of the newest session but `count`; None if there are no more than these."""
+    keys = Session.objects.order_by("-pk").values_list("pk", flat=True)
+    return keys[count : count + 1].first()
+
+
+def queue_has_sessions(queue: Queue) -> bool:
+    """Return whether a session was ever submitted to a queue and is not archived."""
+    return Session.objects.filter(queue=queue).exists()

@@ -34,7 +34,7 @@ _COUNT = f"""
         SELECT 1 FROM ({_ROOTS}) AS r JOIN sessions_app_session s ON s.root_id = r.id
         WHERE s.finished_at IS NOT NULL LIMIT %s
     ) AS found
-"""  # noqa: S608  # constants
+"""
 _ROWS = f"""
     SELECT r.id, s.id, s.retry_count, s.session_type, s.status, s.retry_state,
         extract(epoch FROM s.finished_at - s.created_at)::float8,
@@ -48,7 +48,7 @@ _ROWS = f"""
     LEFT JOIN sessions_app_sessionspec p ON p.id = s.spec_id AND s.retry_count = 0
     WHERE NOT (s.root_id = %s AND s.retry_count <= %s)
     ORDER BY r.id, s.retry_count LIMIT %s
-"""  # noqa: S608  # constants
+"""
 
 
 @dataclass(frozen=True, slots=True)

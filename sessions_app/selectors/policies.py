@@ -16,6 +16,7 @@ from sessions_app.models import (
     Membership,
     Project,
     Queue,
+    RetryDecision,
     RetryPolicy,
     RetryPolicyRevision,
 )
@@ -75,10 +76,56 @@ def queue_get(project: Project, name: str) -> Queue:
 def category_get(actor: Actor, name: str) -> FailureCategory:
     """A failure category by its name; raises `NotFound`."""
     authorize(actor, Action.CATEGORY_READ)
+    return category_named(name)
+
+
+def category_named(name: str) -> FailureCategory:
+    """A failure category by its name, for who may read them; raises `NotFound`."""
     found = FailureCategory.objects.filter(name=name).first()
     if found is None:
         raise NotFound(f"no failure category {name}")
     return found
+
+
+def categories_listed(actor: Actor) -> QuerySet[FailureCategory]:
+    """Return the failure categories; raises `NotPermitted`."""
+    authorize(actor, Action.CATEGORY_READ)
+    return FailureCategory.objects.all()
+
+
+def queue_stored(project: Project, name: str) -> Queue | None:
+    """Return a queue of a project that the actor may see, as it is stored, or None."""
+    return Queue.objects.filter(project=project, name=name).first()
+
+
+def queues_naming(policy: RetryPolicy) -> QuerySet[Queue]:
+    """Return all queues that name a policy, or another one of its name."""
+    queues = Queue.objects.filter(retry_policies__has_key=policy.name)
+    return queues.select_related("project__domain")
+
+
+def policies_within_reach(project: Project | None) -> QuerySet[RetryPolicy]:
+    """Return what can be named within a project, or (None) as the cluster's default; by name."""
+    reach = Q(domain=None, project=None)
+    if project is not None:
+        reach |= Q(domain=project.domain_id) | Q(project=project)
+    return RetryPolicy.objects.filter(reach, archived_at=None).order_by("name")
+
+
+def revisions_of(policy: RetryPolicy) -> QuerySet[RetryPolicyRevision]:
+    """Return all that a policy has said."""
+    return RetryPolicyRevision.objects.filter(policy=policy)
+
+
+def revisions_used(project: Project, decision: RetryDecision) -> QuerySet[RetryPolicyRevision]:
+    """Return the revisions that a decision about a session of a project was made from."""
+    reach = Q(policy__domain=None, policy__project=None) | Q(policy__project=project)
+    reach |= Q(policy__domain=project.domain_id)
+    same = Q()
+    for name, number in decision.policy_revisions.items():
+        same |= Q(policy__name=name, revision=number)
+    # One of the same name that was made later is another policy.
+    return RetryPolicyRevision.objects.filter(reach, same, created_at__lte=decision.decided_at)
 
 
 def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:

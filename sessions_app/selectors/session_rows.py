@@ -47,7 +47,7 @@ _QUOTAS = """SELECT EXISTS (SELECT FROM sessions_app_projectusage WHERE project_
     OR EXISTS (SELECT FROM sessions_app_projectusage WHERE domain_id = p.domain_id)"""
 
 _LISTED = JoinedRows(
-    f"SELECT {{columns}} FROM sessions_app_session s {_SHOWN}",  # noqa: S608  # a constant
+    f"SELECT {{columns}} FROM sessions_app_session s {_SHOWN}",
     (_SESSION, *_PLACE, _LINE),
     chain_count=_CHAIN_COUNT,
 )
@@ -57,7 +57,7 @@ _WHOLE = JoinedRows(
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     JOIN sessions_app_session o ON o.id = s.root_id
     WHERE s.id = %s
-    """,  # noqa: S608  # a constant
+    """,
     (_SESSION, *_PLACE, _DECISION, _SPEC, _ROOT),
     chain_ids=_CHAIN,
     scope_text=f"({SCOPE})",
@@ -68,7 +68,7 @@ _ATTEMPTS = JoinedRows(
     SELECT {{columns}} FROM sessions_app_session s {_DECIDED}
     WHERE s.root_id = (SELECT a.root_id FROM sessions_app_session a WHERE a.id = %s)
     ORDER BY s.retry_count
-    """,  # noqa: S608  # a constant
+    """,
     (_SESSION, *_PROJECT, _LINE),
 )
 

@@ -1,5 +1,6 @@
 """Reads of domains, projects, memberships and tokens that every door shares."""
 
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from sessions_app.authorization import Action, Actor, authorize, require_user
@@ -76,4 +77,22 @@ def token_get(actor: Actor, prefix: str, action: Action) -> ApiToken:
     if found is None:
         raise NotFound(f"no token {prefix}")
     authorize(actor, action)
+    return found
+
+
+def domains_all() -> QuerySet[Domain]:
+    """Return every domain: for operators, who may see all."""
+    return Domain.objects.all()
+
+
+def projects_all() -> QuerySet[Project]:
+    """Return every project: for operators, who may see all."""
+    return Project.objects.all()
+
+
+def user_named(name: str | None) -> User:
+    """Return somebody who can sign in; raises `InvalidInput` naming `user`."""
+    found = User.objects.filter(username=name, is_active=True).first()
+    if found is None:
+        raise InvalidInput({"user": [f"no active user {name}"]})
     return found

@@ -30,6 +30,11 @@ def webhook_get(actor: Actor, webhook_id: UUID, action: Action) -> WebhookEndpoi
     return found
 
 
+def deliveries_of(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
+    """Return what was sent to a webhook that the actor may read, and what waits."""
+    return WebhookDelivery.objects.filter(endpoint=endpoint)
+
+
 def delivery_get(endpoint: WebhookEndpoint, number: int) -> WebhookDelivery:
     """One delivery of a webhook that the actor may read; raises `NotFound`."""
     found = WebhookDelivery.objects.filter(endpoint=endpoint, pk=number).first()

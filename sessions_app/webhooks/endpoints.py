@@ -11,6 +11,7 @@ from django.db import connection, transaction
 
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from sessions_app.locks import database_now, lock_webhooks, lock_webhooks_of
+from sessions_app.locks.resources import lock_webhook
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.webhooks import MAX_URL, DeliveryState, Position
 from sessions_app.services.secrets.stored import WEBHOOK_SECRET, secret_stored
@@ -167,11 +168,10 @@ def webhook_resume(endpoint: WebhookEndpoint, *, by: str) -> None:
 
 def _again(endpoint: WebhookEndpoint) -> None:
     """As it is now, locked."""
-    rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",))
-    stored = rows.filter(pk=endpoint.pk).first()
+    stored = lock_webhook(endpoint.pk)
     if stored is None:
         raise NotFound(f"no webhook {endpoint.pk}")
-    for field in WebhookEndpoint._meta.concrete_fields:  # noqa: SLF001  # Django's, for all
+    for field in WebhookEndpoint._meta.concrete_fields:
         setattr(endpoint, field.attname, getattr(stored, field.attname))
 
 

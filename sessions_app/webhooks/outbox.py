@@ -104,7 +104,7 @@ _CLAIM = f"""
     JOIN sessions_app_domain d ON d.id = p.domain_id
     LEFT JOIN sessions_app_sessionevent e ON e.id = t.event_id
     ORDER BY t.id
-"""  # noqa: S608  # constants
+"""
 
 
 def deliveries_claim(limit: int) -> list[Claimed]:

@@ -93,7 +93,7 @@ _READ = f"""
     SELECT passed, xid::text, (SELECT max(id) FROM fresh WHERE xid = r.xid::text::xid8),
         (SELECT count(*) FROM made)
     FROM reached r
-"""  # noqa: S608  # constants
+"""
 _LAST = 2**64 - 1, 2**63 - 1
 
 

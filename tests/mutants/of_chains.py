@@ -9,7 +9,7 @@ DISPATCH = (
         (
             Edit("sessions_app.locks.claims:_CLAIM_DUE", "FOR NO KEY UPDATE OF r SKIP LOCKED", ""),
             Edit("sessions_app.locks.chains:_LOCK_SESSIONS", "FOR NO KEY UPDATE OF s", ""),
-            Edit("sessions_app.services.chains.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
+            Edit("sessions_app.locks.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
         ),
         integration("races.py::test_two_dispatchers_of_one_decision"),
         judge=True,

@@ -11,8 +11,9 @@ from typing import Any
 from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.drivers.kubernetes import pod_manifest, pod_names
-from executor.drivers.kubernetes.pod_keeper import PodKeeper, PodSettings
+from executor.drivers.kubernetes.pod_keeper import PodKeeper
 from executor.drivers.kubernetes.pod_run import Place
+from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.protocol import Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
@@ -59,14 +60,14 @@ class KubernetesDriver:
         gone = list(projects)
         self._ask(lambda keeper: keeper.forget_troubles(gone))
 
-    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
+    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._keeper.nodes.nodes
 
-    def refusal(self, spec: Spec) -> str | None:  # noqa: ARG002
+    def refusal(self, spec: Spec) -> str | None:
         """What cannot be made into pods can be nowhere: it is accepted, and ends as invalid."""
         return None
 
-    def caveat(self, spec: Spec) -> str:  # noqa: ARG002
+    def caveat(self, spec: Spec) -> str:
         return ""
 
     def start(self, order: Order) -> None:

@@ -5,36 +5,27 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from reprise_client.wire import LeaseKey
 
 from executor.clock import boottime
-from executor.drivers.kubernetes import pod_manifest, pod_names
-from executor.drivers.kubernetes.api import Access, Cluster, Listed
-from executor.drivers.kubernetes.api_refusals import (
-    ApiRefusal,
-    Exists,
-    Invalid,
-    NamespaceTransient,
-    Object,
-    OwnTrouble,
-    TooMany,
-    Transient,
-)
-from executor.drivers.kubernetes.list_watch import Failed, ListWatch, Seen, pauses
+from executor.drivers.kubernetes.api import Cluster, Listed
+from executor.drivers.kubernetes.api_refusals import Object
+from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.nodes import NodeSurvey
-from executor.drivers.kubernetes.object_maker import ObjectMaker, Patience, Unwanted
 from executor.drivers.kubernetes.perseverance import alone, see_through
+from executor.drivers.kubernetes.pod_creator import PodCreator, without_secrets
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.drivers.kubernetes.pod_remover import PodRemover
-from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod, may_go_on, noted
-from executor.drivers.kubernetes.pod_secrets import SecretGiver
+from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod, may_go_on
+from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_watch import PodWatch
 from executor.drivers.kubernetes.trouble import ClusterTrouble
-from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order, facts
+from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order
 from executor.failpoints import reach
 from executor.reports import FINAL
 from executor.runs import RunFiles
@@ -43,32 +34,10 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 """Calls that change something, under way at one time."""
-POLL_SECONDS = 5.0
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
-TOGETHER_SECONDS = 1.0
-"""In which what asks for a list gets the same one."""
 LULL_SECONDS = 20.0
 """For so long what is over makes way for what is yet to be made."""
-WORTH_TELLING = 3
-"""Tries to make a pod after which its session says why it waits."""
-
-
-@dataclass(frozen=True)
-class PodSettings:
-    """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
-    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
-
-    executor: str
-    access: Access
-    namespaces: str = pod_names.NAMESPACE_TEMPLATE
-    refused: Sequence[str] = ()
-    create_namespaces: bool = False
-    unconfirmed_after: float = 600.0
-    relist_seconds: float = 60.0
-    watch_seconds: float = 240.0
-    answer_seconds: float = 30.0
-    nodes_seconds: float = 15.0
 
 
 class PodKeeper:
@@ -85,33 +54,21 @@ class PodKeeper:
         self._tell = tell
         self._wake = wake
         self._cluster = Cluster(settings.access, settings.answer_seconds)
-        self._labels = f"{pod_names.EXECUTOR}={pod_names.label_value(settings.executor)}"
-        self._pods = ListWatch(
-            self._cluster,
-            "/api/v1/pods",
-            labels=self._labels,
-            take=noted,
-            watch_seconds=settings.watch_seconds,
-        )
         self._runs: dict[LeaseKey, PodRun] = {}
         self._by_name: dict[tuple[str, str], PodRun] = {}
         self._found: dict[LeaseKey, Place] = {}
         self._let_go: dict[LeaseKey, float] = {}
-        self._to_look = asyncio.Event()
         self._unmade: set[LeaseKey] = set()
         self._lull = asyncio.Event()
         self._lull.set()
         self._calls = asyncio.Semaphore(AT_ONCE)
-        self._maker = ObjectMaker(
-            self._cluster,
-            self._calls,
-            create_namespaces=settings.create_namespaces,
-            settles_in=2 * settings.answer_seconds,
-        )
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
-        self._secrets = SecretGiver(self._cluster, self._calls, settings.executor)
         self._troubles = ClusterTrouble(self._cluster, self._make_on)
+        self._creator = PodCreator(
+            settings, self._cluster, self._calls, self._troubles, saw=self._saw, tell=tell
+        )
         self._logs = LogKeeper(self._cluster)
+        self._watch = PodWatch(settings, self._cluster, self._troubles, self)
         self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
@@ -134,9 +91,9 @@ class PodKeeper:
         """Until it is cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                self._spawn(self._watch_pods)
-                self._spawn(self._watch_events)
-                self._spawn(self._relist)
+                self._spawn(self._watch.pods)
+                self._spawn(self._watch.events)
+                self._spawn(self._watch.relist)
                 self._spawn(self._troubles.probe)
                 self._spawn(self._look_after)
                 self._spawn(self._nodes.keep)
@@ -158,7 +115,7 @@ class PodKeeper:
         run.created = run.reclaimed = True
         if self.surveyed:
             # What is there was seen before it was known whose it is.
-            self._to_look.set()
+            self._watch.look_soon()
 
     def stop(self, key: LeaseKey, grace: int) -> None:
         run = self._runs.get(key)
@@ -194,92 +151,15 @@ class PodKeeper:
                 self._lull.set()
 
     async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
-        try:
-            for body in bodies:
-                if run.stopping:
-                    await self._abandon(run, _stopped(run))
-                    return
-                pod = await self._create_pod(run, body)
-                if order.secrets and body is bodies[0]:
-                    await self._secrets.give(run, order, pod)
-                if len(bodies) > 1 and body is bodies[0]:
-                    await self._create_service(run, order)
-        except ApiRefusal as refusal:
-            await self._abandon(run, self._refused(run, body, refusal))
-            return
-        except Exception as error:
-            log.exception("creating the pods of session %s", run.key)
-            await self._abandon(run, _not_created(run, error))
+        failed = await self._creator.create(run, order, bodies)
+        if failed is not None:
+            await self._abandon(run, failed)
             return
         run.created = True
         told, run.held_back = run.held_back, []
         for each in told:
             self._pass_on(run, each)
         self._news(run, run.story.stop() if run.stopping else [])
-
-    def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
-        """What becomes of a run of which a pod could not be made, and is not there."""
-        passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
-        blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
-        if blameless and run.stopping:
-            return _stopped(run)
-        if not blameless or isinstance(refusal, Unwanted):
-            return _not_created(run, refusal)
-        self._troubles.refused(body, refusal)
-        return Observation(run.key, UNSTARTED, message=str(refusal))
-
-    async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
-        name = body["metadata"]["name"]
-        path = f"/api/v1/namespaces/{run.namespace}/pods"
-        reach("executor.before_pod_create")
-        patience = self._patience(run, body, lambda: run.lacks(name))
-        pod = await self._maker.make(path, run.path(name), body, patience)
-        reach("executor.after_pod_create")
-        self._troubles.made(body)
-        if key_of_pod(pod) != run.key:
-            raise Exists(f"there is another pod {name} in namespace {run.namespace}")
-        self._saw(run, pod)
-        return pod
-
-    async def _create_service(self, run: PodRun, order: Order) -> None:
-        owner = run.known[run.names[0]].pod
-        settings = self._settings
-        body = pod_manifest.headless_service(
-            order, executor=settings.executor, namespace=run.namespace, owner=owner
-        )
-        path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
-        # It goes with the pod that owns it.
-        patience = self._patience(run, body, lambda: True, must_know=False)
-        service = await self._maker.make(path, f"{path}/{name}", body, patience)
-        if key_of_pod(service) != run.key:
-            raise Exists(f"there is another service {name} in namespace {run.namespace}")
-
-    def _patience(
-        self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
-    ) -> Patience:
-        """While the lease lives nobody gives up on what a cluster cannot do for a while."""
-
-        def failed(refusal: Transient, tries: int) -> None:
-            # A quota that many write at one time, and an account that is yet to come, are none.
-            lasts = tries >= WORTH_TELLING
-            if isinstance(refusal, TooMany) or (
-                isinstance(refusal, NamespaceTransient) and not lasts
-            ):
-                return
-            if body["kind"] == "Pod":
-                self._troubles.refused(body, refusal)
-            if lasts:
-                self._tell_waiting(run, f"its pod could not be made yet: {refusal}")
-
-        async def rest(seconds: float) -> None:
-            await asyncio.wait([run.next_change], timeout=seconds)
-
-        return Patience(lambda: wanted() and not run.stopping, failed, rest, must_know)
-
-    def _tell_waiting(self, run: PodRun, message: str) -> None:
-        if message != run.waits_for:
-            run.waits_for = message
-            self._tell(Observation(run.key, "PREPARING", "", message))
 
     def _make_on(self) -> None:
         """What could not be made may work now."""
@@ -323,52 +203,16 @@ class PodKeeper:
 
     # Observation
 
-    async def _watch_pods(self) -> None:
-        async for found in self._pods.follow():
-            match found:
-                case Failed(refusal):
-                    self._troubles.not_heard(refusal)
-                    continue
-                case Listed():
-                    self._listed(found)
-                case Seen(kind, pod):
-                    with alone(key_of_pod(pod)):
-                        self._seen(kind, pod)
-            self._troubles.heard()
-
-    async def _watch_events(self) -> None:
-        events = ListWatch(
-            self._cluster,
-            "/api/v1/events",
-            fields="involvedObject.kind=Pod",
-            watch_seconds=self._settings.watch_seconds,
+    @property
+    def misses_pods(self) -> bool:
+        """Whether pods that were made are not to be seen."""
+        return any(
+            run.created and not run.story.ended and len(run.known) < len(run.names)
+            for run in self._runs.values()
         )
-        async for found in events.follow(from_now=True):
-            if isinstance(found, Seen) and found.kind != "DELETED":
-                about = found.object.get("involvedObject") or {}
-                run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
-                if run is not None and run.created:
-                    self._news(run, run.story.hear(found.object))
 
-    async def _relist(self) -> None:
-        """What is there is compared with what should be, whatever the watch has said."""
-        while True:
-            missing = any(
-                run.created and not run.story.ended and len(run.known) < len(run.names)
-                for run in self._runs.values()
-            )
-            seconds = self._settings.relist_seconds
-            with suppress(TimeoutError):
-                pause = min(POLL_SECONDS, seconds) if missing else seconds
-                await asyncio.wait_for(self._to_look.wait(), pause)
-                await asyncio.sleep(TOGETHER_SECONDS)
-            self._to_look.clear()
-            try:
-                self._listed(await self._pods.list())
-            except ApiRefusal as refusal:
-                log.info("the pods cannot be listed: %s", refusal)
-
-    def _listed(self, listed: Listed) -> None:
+    def listed(self, listed: Listed) -> None:
+        """Compare what is there with what should be."""
         theirs: dict[LeaseKey, list[Object]] = defaultdict(list)
         for pod in listed.items:
             if key := key_of_pod(pod):
@@ -399,7 +243,15 @@ class PodKeeper:
             for name in run.known.keys() - there:
                 del run.known[name]
 
-    def _seen(self, kind: str, pod: Object) -> None:
+    def heard(self, event: Object) -> None:
+        """Note what a core Event says of a pod."""
+        about = event.get("involvedObject") or {}
+        run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
+        if run is not None and run.created:
+            self._news(run, run.story.hear(event))
+
+    def seen(self, kind: str, pod: Object) -> None:
+        """Note what the watch says of a pod."""
         key = key_of_pod(pod)
         run = self._runs.get(key) if key else None
         if run is None:
@@ -435,7 +287,7 @@ class PodKeeper:
             run.asked_at[name] = boottime()
         if run.reclaimed and known.awaits_secret and not known.ran:
             run.created = False
-            self._once(run, "secret", self._abandon, run, _without_secrets(run, known))
+            self._once(run, "secret", self._abandon, run, without_secrets(run, known))
         if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
@@ -543,24 +395,3 @@ class PodKeeper:
     ) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
         return self._tasks.create_task(see_through(work, *about))
-
-
-def _not_created(run: PodRun, refusal: Exception) -> Observation:
-    reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
-    message = f"its pod could not be created: {refusal}"
-    said = facts(None, reason, pod_message=message)
-    return Observation(run.key, "ERROR", "", message, said, run.stopping)
-
-
-def _without_secrets(run: PodRun, known: Known) -> Observation:
-    """What becomes of a run whose secrets have died with an agent, before its container ran."""
-    message = "its agent died before its pod had its secrets"
-    if not known.touched:
-        return Observation(run.key, UNSTARTED, message=message)
-    said = facts(None, "PodCreateFailed", pod_message=message)
-    return Observation(run.key, "ERROR", "", message, said)
-
-
-def _stopped(run: PodRun) -> Observation:
-    said = facts(None)
-    return Observation(run.key, "ERROR", "", "ended before it was started", said, stopped=True)

@@ -64,7 +64,7 @@ def spawn(
             raise StartFailedError("StartError", f"no place for its files: {error}") from error
         open_until_started.callback(os.close, output)
         try:
-            return subprocess.Popen(  # noqa: S603  # to run what a user says is its purpose
+            return subprocess.Popen(
                 list(command),
                 cwd=files.work,
                 env=dict(environ),

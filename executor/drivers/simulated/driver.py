@@ -88,7 +88,7 @@ class SimulatedDriver:
     def forget_troubles(self, projects: Iterable[str]) -> None:
         """It has none."""
 
-    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:  # noqa: ARG002
+    def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._cluster.report()
 
     def refusal(self, spec: Spec) -> str | None:
@@ -99,7 +99,7 @@ class SimulatedDriver:
         lacking = self._cluster.lacks(counted(spec.get("resources") or {}))
         return f"no simulated node has so much {lacking}" if lacking else None
 
-    def caveat(self, spec: Spec) -> str:  # noqa: ARG002
+    def caveat(self, spec: Spec) -> str:
         return ""
 
     def start(self, order: Order) -> None:
@@ -138,7 +138,7 @@ class SimulatedDriver:
     def wake(self) -> None:
         self._wake_up.set()
 
-    def reclaim(self, files: RunFiles) -> bool:  # noqa: ARG002
+    def reclaim(self, files: RunFiles) -> bool:
         """What was simulated has ended with the process that did it."""
         return False
 

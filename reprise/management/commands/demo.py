@@ -113,7 +113,7 @@ class Command(StandaloneCommand):
     def _run(
         self, credentials: Credentials, arguments: tuple[str, ...], *, stdout: int | None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603  # our own program
+        return subprocess.run(
             [PROGRAM, *arguments],
             env=environ_of(credentials),
             stdout=stdout,

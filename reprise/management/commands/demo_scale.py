@@ -188,7 +188,7 @@ class Command(DemoCommand):
 @contextmanager
 def _view(credentials: Credentials) -> Iterator[None]:
     """`reprise top` where the user sees it, until the end of the block."""
-    view = subprocess.Popen([PROGRAM, "top"], env=environ_of(credentials))  # noqa: S603
+    view = subprocess.Popen([PROGRAM, "top"], env=environ_of(credentials))
     try:
         yield
     finally:

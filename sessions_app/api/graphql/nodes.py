@@ -77,7 +77,7 @@ class NodeQueries:
     node = graphene.Field(Node, id=graphene.ID(required=True), description="A thing by its id.")
 
     @staticmethod
-    def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:  # noqa: A002  # GraphQL's name
+    def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:
         """Find it, if the actor may see it."""
         kind, key = _read(id)
         if kind not in _finders or not key.isprintable():

@@ -34,13 +34,18 @@ from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
 from sessions_app.api.rest.policy_views import PolicyFilter
 from sessions_app.api.shapes import policy_shapes as shapes
-from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
 from sessions_app.models import FailureCategory as CategoryRow
 from sessions_app.models import RetryPolicy as Row
 from sessions_app.models import RetryPolicyRevision as RevisionRow
 from sessions_app.selectors.peers import policies_revisions
-from sessions_app.selectors.policies import category_get, policies_visible, policy_get
+from sessions_app.selectors.policies import (
+    categories_listed,
+    category_get,
+    policies_visible,
+    policy_get,
+)
 from sessions_app.services.resources.categories import category_version
 from sessions_app.services.resources.policies import policy_version
 
@@ -167,9 +172,9 @@ class PolicyQueries:
     @staticmethod
     def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         """As `GET /failure-categories/`."""
-        authorize(actor_of(info), Action.CATEGORY_READ)
+        rows = categories_listed(actor_of(info))
         page, order = Page.of(asked), RowCursor("position", "name", unique=False)
-        return page_of(FailureCategory, CategoryRow.objects.all(), order, page, categories_told)
+        return page_of(FailureCategory, rows, order, page, categories_told)
 
 
 @found_by("RetryPolicy")

@@ -24,6 +24,7 @@ from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults as DefaultsRow
 from sessions_app.models import RetrySettings as SettingsRow
+from sessions_app.selectors.retry_config import defaults_of, settings_of
 from sessions_app.services.resources.retry_config import layer_version
 
 _DefaultsShape: Any = shape_of(
@@ -104,13 +105,13 @@ class RetryConfigQueries:
     def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
         """As `GET /retry-defaults/...`."""
         found = scope_of(actor_of(info), READ, **scope)
-        return defaults_told(found, DefaultsRow.objects.filter(**found.key).first())
+        return defaults_told(found, defaults_of(found))
 
     @staticmethod
     def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
         """As `GET /retry-settings/...`."""
         found = scope_of(actor_of(info), READ, **scope)
-        return settings_told(found, SettingsRow.objects.filter(**found.key).first())
+        return settings_told(found, settings_of(found))
 
 
 def defaults_told(scope: ConfigScope, row: DefaultsRow | None) -> dict[str, Any]:

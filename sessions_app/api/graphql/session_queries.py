@@ -66,7 +66,7 @@ class SessionQueries:
     )
 
     @staticmethod
-    def resolve_session(_root: None, info: Any, id: str) -> Peer[Row]:  # noqa: A002  # GraphQL's
+    def resolve_session(_root: None, info: Any, id: str) -> Peer[Row]:
         """As `GET /sessions/{id}/`."""
         return session_found(actor_of(info), id)
 

@@ -105,7 +105,7 @@ class WebhookQueries:
     )
 
     @staticmethod
-    def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:  # noqa: A002  # GraphQL's
+    def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:
         """As `GET /webhooks/{id}/`."""
         return webhook_found(actor_of(info), id)
 

@@ -34,7 +34,7 @@ class TokenAuthentication(BaseAuthentication):
             bind(executor=actor.executor_name)
         return actor, token
 
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002  # DRF's signature
+    def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="reprise"'
 
 
@@ -70,7 +70,7 @@ def login_first(request: HttpRequest) -> HttpResponseRedirect | None:
 class IsActor(BasePermission):
     """Somebody with a valid token."""
 
-    def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002  # DRF's
+    def has_permission(self, request: Request, view: Any) -> bool:
         user: object = request.user
         if not isinstance(user, Actor):
             raise NotAuthenticated("send a token: Authorization: Bearer <token>")
@@ -80,7 +80,7 @@ class IsActor(BasePermission):
 class IsActorOrBrowserUser(BasePermission):
     """For the documentation pages, which people open in a browser."""
 
-    def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002  # DRF's
+    def has_permission(self, request: Request, view: Any) -> bool:
         user: object = request.user
         if isinstance(user, Actor):
             authorize(user, Action.DOCUMENTATION)

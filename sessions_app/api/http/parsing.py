@@ -50,7 +50,7 @@ class StrictJSONParser(BaseParser):
     def parse(
         self,
         stream: IO[bytes],
-        media_type: str | None = None,  # noqa: ARG002  # DRF's signature
+        media_type: str | None = None,
         parser_context: Any = None,
     ) -> dict[str, Any]:
         view = (parser_context or {}).get("view")

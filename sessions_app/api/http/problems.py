@@ -106,7 +106,7 @@ def _near(item: Any) -> str:
     return ""
 
 
-def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse | None:  # noqa: ARG001
+def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse | None:
     """DRF's hook: an exception as a problem; None lets Django answer with its 500 handler.
 
     A problem is JSON, whatever renderer was chosen for the answer.
@@ -208,18 +208,18 @@ def _answer(status: int, detail: str) -> JsonResponse:
     return JsonResponse(problem(status, detail), status=status, content_type=MEDIA_TYPE)
 
 
-def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:  # noqa: ARG001
+def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
     """Django's 400 handler for the API."""
     return _answer(400, str(exception) or "the request cannot be read")
 
 
-def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:  # noqa: ARG001
+def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:
     """Django's 404 handler for the API."""
     hint = "" if request.path.endswith("/") else ": addresses of the API end with a slash"
     return _answer(404, f"there is nothing at {request.path}{hint}")
 
 
-def server_error(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+def server_error(request: HttpRequest) -> JsonResponse:
     """Django's 500 handler: says nothing of the inside."""
     return _answer(500, "an error on our side; it was logged")
 

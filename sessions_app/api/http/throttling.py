@@ -20,7 +20,7 @@ class TokenThrottle(BaseThrottle):
 
     _wait = 0.0
 
-    def allow_request(self, request: Request, view: object) -> bool:  # noqa: ARG002  # DRF's
+    def allow_request(self, request: Request, view: object) -> bool:
         """DRF's hook."""
         token: object = request.auth
         if isinstance(token, ApiToken):
@@ -38,7 +38,7 @@ class BrowserThrottle(BaseThrottle):
 
     _wait = 0.0
 
-    def allow_request(self, request: Request, view: object) -> bool:  # noqa: ARG002  # DRF's
+    def allow_request(self, request: Request, view: object) -> bool:
         """DRF's hook."""
         actor: object = request.user
         if request.auth is None and isinstance(actor, Actor) and actor.user is not None:

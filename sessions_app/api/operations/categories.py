@@ -9,9 +9,10 @@ from retry.policies.categories import CategoryMatchers
 from retry.policies.categories import FailureCategory as CategoryDocument
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
-from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.errors import Conflict, InvalidInput
 from sessions_app.core.versions import Expected
 from sessions_app.models import FailureCategory
+from sessions_app.selectors.policies import category_named
 from sessions_app.services.resources.categories import (
     category_change,
     category_create,
@@ -39,14 +40,6 @@ class CategoryChanges(BaseModel):
 
     position: Position | None = None
     matchers: CategoryMatchers | None = None
-
-
-def category_found(name: str) -> FailureCategory:
-    """The category; raises `NotFound`."""
-    found = FailureCategory.objects.filter(name=name).first()
-    if found is None:
-        raise NotFound(f"no failure category {name}")
-    return found
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
@@ -84,7 +77,7 @@ def change(
     document = (
         None
         if asked.matchers is None
-        else CategoryDocument(name=category_found(name).name, matchers=asked.matchers)
+        else CategoryDocument(name=category_named(name).name, matchers=asked.matchers)
     )
     return category_change(
         name, document=document, position=asked.position, by=actor.name, expected=expected

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from django.contrib.auth.models import User
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from sessions_app.api.requests.bodies import ProjectAddress
@@ -12,7 +11,7 @@ from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Membership
 from sessions_app.models.tenants import Role
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.selectors.tenants import domain_named, membership_get
+from sessions_app.selectors.tenants import domain_named, membership_get, user_named
 from sessions_app.services.resources.tenants import membership_delete, membership_save
 
 
@@ -53,7 +52,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> Membership:
     """Give somebody a role."""
     asked = MembershipCreate.model_validate(body)
     place = asked.place(actor, Action.MEMBERSHIP_WRITE)
-    made = Membership(user=_user(asked.user), role=asked.role.value, **place)
+    made = Membership(user=user_named(asked.user), role=asked.role.value, **place)
     membership_save(made, by=actor.name)
     return made
 
@@ -69,11 +68,3 @@ def change(actor: Actor, key: int, body: Mapping[str, Any]) -> Membership:
 def delete(actor: Actor, key: int) -> None:
     """Take the role away, effective with the next request."""
     membership_delete(membership_get(actor, key, Action.MEMBERSHIP_WRITE), by=actor.name)
-
-
-def _user(name: str) -> User:
-    """Somebody who can sign in; raises `InvalidInput`."""
-    found = User.objects.filter(username=name, is_active=True).first()
-    if found is None:
-        raise InvalidInput({"user": [f"no active user {name}"]})
-    return found

@@ -19,7 +19,7 @@ from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.versions import Expected
 from sessions_app.models import Project, Queue
-from sessions_app.selectors.policies import queue_get
+from sessions_app.selectors.policies import queue_get, queue_stored
 from sessions_app.selectors.sessions import project_get, project_resolve
 from sessions_app.services.resources.queues import queue_delete, queue_save
 
@@ -116,7 +116,7 @@ def put(
     """Make a queue, or replace what can be changed of it; whether it was made."""
     project = project_get(actor, name.domain, name.project, Action.QUEUE_WRITE)
     asked = QueuePut.model_validate(body).placed(*name)
-    queue = Queue.objects.filter(project=project, name=name.queue).first()
+    queue = queue_stored(project, name.queue)
     if queue is None:
         if expected is not None:
             expected.check(None)

@@ -18,7 +18,7 @@ from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import InvalidInput, NotPermitted
 from sessions_app.models import ApiToken, Project
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.selectors.tenants import token_get
+from sessions_app.selectors.tenants import token_get, user_named
 from sessions_app.services.access.tokens import (
     token_create,
     token_made,
@@ -78,10 +78,7 @@ def _bearer(actor: Actor, name: str | None) -> User:
         return own
     if not actor.is_cluster_admin:
         raise NotPermitted("only a cluster admin may make tokens of others")
-    found = User.objects.filter(username=name, is_active=True).first()
-    if found is None:
-        raise InvalidInput({"user": [f"no active user {name}"]})
-    return found
+    return user_named(name)
 
 
 def _project(actor: Actor, address: str | None) -> Project | None:

@@ -12,13 +12,14 @@ from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.http.views import body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import categories as operations
-from sessions_app.api.operations.categories import CategoryBody, CategoryChanges, category_found
+from sessions_app.api.operations.categories import CategoryBody, CategoryChanges
 from sessions_app.api.render.policy_render import category_json
 from sessions_app.api.requests.queries import PageQuery, query_of
 from sessions_app.api.rest.policy_views import DocumentView
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, authorize
 from sessions_app.models import FailureCategory
+from sessions_app.selectors.policies import categories_listed, category_named
 from sessions_app.services.resources.categories import category_version
 
 
@@ -34,10 +35,10 @@ class CategoriesView(DocumentView):
     )
     def get(self, request: Request) -> Response:
         """List the failure categories in the order in which they are tried."""
-        authorize(self.actor, self.required_action)
+        rows = categories_listed(self.actor)
         query_of(PageQuery, request.query_params)
         paginator = RowCursor("position", "name", unique=False)
-        page = paginator.read(FailureCategory.objects.all(), request)
+        page = paginator.read(rows, request)
         return paginator.get_paginated_response([category_json(each) for each in page])
 
     @extend_schema(
@@ -63,10 +64,10 @@ class CategoryView(DocumentView):
     }
 
     @extend_schema(operation_id="failure_category_read", responses=shapes.Category)
-    def get(self, request: Request, name: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, name: str) -> Response:
         """One failure category."""
         authorize(self.actor, self.required_action)
-        return _told(category_found(name))
+        return _told(category_named(name))
 
     @extend_schema(
         operation_id="failure_category_apply",

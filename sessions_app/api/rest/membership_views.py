@@ -77,7 +77,7 @@ class MembershipView(RestView):
     }
 
     @extend_schema(operation_id="membership_read", responses=shapes.Membership)
-    def get(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
+    def get(self, request: Request, membership_id: int) -> Response:
         """One membership."""
         found = membership_get(self.actor, membership_id, self.required_action)
         return Response(membership_json(found))
@@ -91,7 +91,7 @@ class MembershipView(RestView):
         return Response(membership_json(found))
 
     @extend_schema(operation_id="membership_delete", responses={204: None})
-    def delete(self, request: Request, membership_id: int) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, membership_id: int) -> Response:
         """Take the role away, effective with the next request."""
         operations.delete(self.actor, membership_id)
         return Response(status=204)

@@ -20,8 +20,8 @@ from sessions_app.api.render.policy_render import policies_json, revision_json
 from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor
-from sessions_app.models import RetryPolicy, RetryPolicyRevision
-from sessions_app.selectors.policies import policies_of, policies_visible, policy_get
+from sessions_app.models import RetryPolicy
+from sessions_app.selectors.policies import policies_of, policies_visible, policy_get, revisions_of
 from sessions_app.services.resources.policies import Applied, policy_version
 
 
@@ -145,7 +145,7 @@ class RevisionsView(DocumentView):
         wanted = query_of(PageQuery, request.query_params)
         policy = policy_get(self.actor, name, *wanted.names)
         paginator = RowCursor("-revision")
-        page = paginator.read(RetryPolicyRevision.objects.filter(policy=policy), request)
+        page = paginator.read(revisions_of(policy), request)
         return paginator.get_paginated_response([revision_json(each) for each in page])
 
 

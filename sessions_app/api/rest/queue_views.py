@@ -73,7 +73,7 @@ class QueueView(RestView):
     }
 
     @extend_schema(operation_id="queue_read", responses=shapes.Queue)
-    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, **names: str) -> Response:
         """One queue."""
         return _told(operations.queue_found(self.actor, QueueName(**names), self.required_action))
 

@@ -28,7 +28,7 @@ class QuotasView(RestView):
         return type(cls.__name__, (cls,), {"level": level, "actions": actions})
 
     @extend_schema(responses=session_shapes.Quotas)
-    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, **names: str) -> Response:
         """The limits of one scope, and what is in use of all that hold there."""
         return Response(quotas_json(quota_scope(self.actor, names, self.required_action)))
 
@@ -43,7 +43,7 @@ class QuotasView(RestView):
         return self._store(request, names, keep=True)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, **names: str) -> Response:
         """Take all limits of one scope away."""
         operations.delete(self.actor, names)
         return Response(status=204)

@@ -16,7 +16,7 @@ from sessions_app.api.render.retry_config_render import defaults_json, effective
 from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import session_shapes
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.models import RetryDefaults, RetrySettings
+from sessions_app.selectors.retry_config import defaults_of, settings_of
 from sessions_app.services.resources.retry_config import layer_version
 
 
@@ -53,7 +53,7 @@ class DefaultsView(ScopeView):
         """The defaults and bounds of one scope; with `effective`, the merge and its layers."""
         scope = self.scope(names)
         query = query_of(DefaultsQuery, request.query_params)
-        row = RetryDefaults.objects.filter(**scope.key).first()
+        row = defaults_of(scope)
         body = defaults_json(scope, row)
         body |= effective_json(scope) if query.effective else {}
         return Response(body, headers=etag(layer_version(row)))
@@ -84,10 +84,10 @@ class SettingsView(ScopeView):
     """`/retry-settings/...`."""
 
     @extend_schema(responses=session_shapes.Settings)
-    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, **names: str) -> Response:
         """The switch of one scope, and the strictest one of those above it."""
         scope = self.scope(names)
-        row = RetrySettings.objects.filter(**scope.key).first()
+        row = settings_of(scope)
         return Response(settings_json(scope, row), headers=etag(layer_version(row)))
 
     @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=session_shapes.Settings)

@@ -154,7 +154,7 @@ class RetryDecisionView(RestView):
     actions: ClassVar = {"GET": Action.SESSION_READ}
 
     @extend_schema(operation_id="sessions_retry_decision", responses=session_shapes.Decision)
-    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+    def get(self, request: Request, session_id: UUID) -> Response:
         """Why a session was retried or not: the stored trace, in data and in words."""
         session = session_get(self.actor, session_id, self.required_action)
         return Response(decision_json(session, decision_get(session)))

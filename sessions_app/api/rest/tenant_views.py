@@ -77,12 +77,12 @@ class DomainView(RestView):
     actions: ClassVar = {"GET": Action.DOMAIN_READ, "DELETE": Action.DOMAIN_WRITE}
 
     @extend_schema(operation_id="domain_read", responses=shapes.Domain)
-    def get(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, domain: str) -> Response:
         """One domain."""
         return Response(domain_json(domain_get(self.actor, domain, self.required_action)))
 
     @extend_schema(operation_id="domain_delete", responses={204: None})
-    def delete(self, request: Request, domain: str) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, domain: str) -> Response:
         """Delete a domain that has no projects."""
         operations.domain_delete(self.actor, domain)
         return Response(status=204)
@@ -120,13 +120,13 @@ class ProjectView(RestView):
     actions: ClassVar = {"GET": Action.PROJECT_READ, "DELETE": Action.PROJECT_DELETE}
 
     @extend_schema(operation_id="project_read", responses=shapes.Project)
-    def get(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, **names: str) -> Response:
         """One project."""
         found = project_get(self.actor, names["domain"], names["project"], self.required_action)
         return Response(project_json(found))
 
     @extend_schema(operation_id="project_delete", responses={204: None})
-    def delete(self, request: Request, **names: str) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, **names: str) -> Response:
         """Delete a project in which nothing ever ran, with all that is set for it."""
         operations.project_delete(self.actor, names["domain"], names["project"])
         return Response(status=204)

@@ -99,7 +99,7 @@ class TokenView(RestView):
     asks_when_writing = True
 
     @extend_schema(operation_id="token_read", responses=shapes.Token)
-    def get(self, request: Request, prefix: str) -> Response:  # noqa: ARG002
+    def get(self, request: Request, prefix: str) -> Response:
         """One token, without its secret."""
         return Response(token_json(token_get(self.actor, prefix, self.required_action)))
 

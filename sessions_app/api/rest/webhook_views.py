@@ -20,7 +20,12 @@ from sessions_app.authorization import Action
 from sessions_app.core.errors import NotFound
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
 from sessions_app.selectors.sessions import require_project
-from sessions_app.selectors.webhooks import delivery_get, webhook_get, webhooks_visible
+from sessions_app.selectors.webhooks import (
+    deliveries_of,
+    delivery_get,
+    webhook_get,
+    webhooks_visible,
+)
 
 
 class WebhookFilter(PageQuery):
@@ -88,7 +93,7 @@ class WebhookView(RestView):
     }
 
     @extend_schema(operation_id="webhook_read", responses=shapes.Webhook)
-    def get(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+    def get(self, request: Request, webhook_id: UUID) -> Response:
         """One webhook."""
         return Response(webhook_json(_webhook(self, webhook_id)))
 
@@ -99,7 +104,7 @@ class WebhookView(RestView):
         return Response(webhook_json(endpoint))
 
     @extend_schema(operation_id="webhook_delete", responses={204: None})
-    def delete(self, request: Request, webhook_id: UUID) -> Response:  # noqa: ARG002
+    def delete(self, request: Request, webhook_id: UUID) -> Response:
         """Delete a webhook with the log of its deliveries."""
         operations.delete(self.actor, webhook_id)
         return Response(status=204)
@@ -192,7 +197,7 @@ class DeliveriesView(RestView):
         """List what was sent and what waits, newest first."""
         endpoint = _webhook(self, webhook_id)
         wanted = query_of(DeliveryFilter, request.query_params)
-        rows = WebhookDelivery.objects.filter(endpoint=endpoint, **wanted.conditions())
+        rows = deliveries_of(endpoint).filter(**wanted.conditions())
         paginator = RowCursor("-id")
         page = paginator.read(rows, request)
         return paginator.get_paginated_response([delivery_json(each) for each in page])
@@ -204,7 +209,7 @@ class DeliveryView(RestView):
     actions: ClassVar = {"GET": Action.WEBHOOK_READ}
 
     @extend_schema(operation_id="webhook_delivery", responses=shapes.WebhookDelivery)
-    def get(self, request: Request, webhook_id: UUID, number: int) -> Response:  # noqa: ARG002
+    def get(self, request: Request, webhook_id: UUID, number: int) -> Response:
         """One delivery."""
         endpoint = _webhook(self, webhook_id)
         if number >= 2**63:

@@ -62,7 +62,7 @@ class SimulateParser(BaseParser):
     def parse(
         self,
         stream: IO[bytes],
-        media_type: str | None = None,  # noqa: ARG002  # DRF's signature
+        media_type: str | None = None,
         parser_context: Any = None,
     ) -> dict[str, SimulateCall]:
         length = (parser_context or {})["request"].META.get("CONTENT_LENGTH")

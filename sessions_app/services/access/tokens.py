@@ -14,7 +14,7 @@ from django.utils import timezone
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import NotFound, NotPermitted
 from sessions_app.db.joined_rows import JoinedRows, Part
-from sessions_app.locks import lock_token
+from sessions_app.locks import CLAIM_USE, lock_token
 from sessions_app.models import ApiToken, Domain, Project, RequestBudget
 
 logger = logging.getLogger(__name__)
@@ -114,13 +114,7 @@ def token_find(secret: str) -> ApiToken | None:
     return token
 
 
-# Of many calls at once one writes, and none waits for another.
-_USED = """
-    UPDATE sessions_app_apitoken SET last_used_at = %(now)s WHERE id = (
-        SELECT id FROM sessions_app_apitoken
-        WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(now)s)
-        FOR NO KEY UPDATE SKIP LOCKED)
-"""
+_USED = f"UPDATE sessions_app_apitoken SET last_used_at = %(now)s WHERE id = ({CLAIM_USE})"
 
 
 def _record_use(token_id: int, now: datetime) -> None:

@@ -22,10 +22,9 @@ from sessions_app.core.states import Phase, RetryState, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope
-from sessions_app.locks import LockedSession
+from sessions_app.locks import LockedSession, StoredDecision
 from sessions_app.models.audit import DISPATCH
 from sessions_app.services.chains.decisions import (
-    StoredDecision,
     decisions_dispatched,
     decisions_paid_by_hand,
 )

@@ -14,19 +14,19 @@ from sessions_app.db.failpoints import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
 from sessions_app.locks import (
     LockedSession,
+    StoredDecision,
     claim_due,
     claim_resumable,
     database_now,
+    lock_decisions,
     lock_sessions,
     lock_sessions_of,
 )
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
-    StoredDecision,
     decisions_hold,
     decisions_postpone,
     decisions_resume,
-    lock_decisions,
 )
 from sessions_app.services.chains.storm_slots import slots_reserve
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change

@@ -18,14 +18,19 @@ from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.failpoints import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
-from sessions_app.locks import LockedChain, LockedSession, database_now, lock_chains
+from sessions_app.locks import (
+    LockedChain,
+    LockedSession,
+    StoredDecision,
+    database_now,
+    lock_chains,
+    lock_decisions,
+)
 from sessions_app.models import Session
 from sessions_app.services.chains.children import MANUAL, Retry, children_create
 from sessions_app.services.chains.decisions import (
     RetryRequest,
-    StoredDecision,
     decisions_request,
-    lock_decisions,
 )
 from sessions_app.services.chains.dispatch import OVER_THE_LIMIT
 from sessions_app.services.chains.storm_slots import slots_count, slots_release, slots_reserve

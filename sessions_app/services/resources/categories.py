@@ -10,6 +10,7 @@ from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.core.versions import Expected, version_of
 from sessions_app.locks import database_now
+from sessions_app.locks.resources import lock_category
 from sessions_app.models import FailureCategory
 
 
@@ -76,7 +77,7 @@ def category_version(row: FailureCategory) -> str:
 
 
 def _locked(name: str, expected: Expected | None) -> FailureCategory:
-    row = FailureCategory.objects.select_for_update().filter(name=name).first()
+    row = lock_category(name)
     if expected is not None:
         expected.check(category_version(row) if row else None)
     if row is None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from retry.policies.documents import Metadata, PolicyDocument
 from sessions_app.audit.context import audited
@@ -13,7 +13,8 @@ from sessions_app.core.versions import Expected, version_of
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.policy_uses import policies_uses
 from sessions_app.locks import database_now, lock_policy_name
-from sessions_app.models import Queue, RetryPolicy, RetryPolicyRevision
+from sessions_app.locks.resources import lock_policy, lock_policy_to_delete
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def policy_apply(
     name = document.metadata.name
     with transaction.atomic():
         lock_policy_name(name)
-        own = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
+        own = lock_policy(name, scope.key)
         if expected is not None:
             expected.check(policy_version(own) if own else None)
         if own is None:
@@ -80,10 +81,6 @@ def _placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
         project=scope.project.name if scope.project else None,
     )
     return document.model_copy(update={"metadata": metadata})
-
-
-def _locked(policies: QuerySet[RetryPolicy]) -> RetryPolicy | None:
-    return policies.select_for_update(no_key=True, of=("self",)).first()
 
 
 def _current(policy: RetryPolicy) -> RetryPolicyRevision:
@@ -152,7 +149,7 @@ def policy_delete(
     a `Conflict` that lists the queues that name it, and whether it is the default policy.
     """
     with transaction.atomic():
-        policy = _locked(RetryPolicy.objects.filter(**scope.key, name=name))
+        policy = lock_policy(name, scope.key)
         if policy is None:
             raise NotFound(f"no retry policy {name}")
         if expected is not None:
@@ -169,7 +166,7 @@ def policy_delete(
 
 
 def _require_unused(policy: RetryPolicy) -> None:
-    uses = policies_uses([policy], Queue.objects.all())[policy.pk]
+    uses = policies_uses([policy])[policy.pk]
     places = [f"queue {address}" for address in uses.queues]
     if uses.default:
         places.append("the cluster's default_policy")
@@ -183,7 +180,7 @@ def _require_unused(policy: RetryPolicy) -> None:
 
 def _remove(policy_id: int) -> Deleted:
     """Remove an archived policy unless a chain needs it still."""
-    policy = RetryPolicy.objects.select_for_update(of=("self",)).filter(pk=policy_id).first()
+    policy = lock_policy_to_delete(policy_id)
     if policy is None:
         return Deleted.DELETED
     if policy.archived_at is None or _decides(policy):

@@ -10,6 +10,11 @@ from sessions_app import wakeups
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.core.versions import Expected, version_of
+from sessions_app.locks.resources import (
+    lock_default_queues,
+    lock_queue,
+    lock_queue_to_delete,
+)
 from sessions_app.models import Queue, Session
 from sessions_app.services.resources.policy_names import FIELD, policies_require
 from sessions_app.services.write.records import cordon_check, record_delete, record_save
@@ -55,8 +60,7 @@ def queue_save(
     try:
         with transaction.atomic():
             if expected is not None:
-                stored = Queue.objects.select_for_update(no_key=True, of=("self",))
-                found = stored.filter(pk=queue.pk).first()
+                found = lock_queue(queue.pk)
                 expected.check(queue_version(found) if found else None)
             if fields is None or FIELD in fields:
                 queue.retry_policies = policies_require(queue.retry_policies, project=queue.project)
@@ -85,8 +89,7 @@ def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> 
     `Outdated` if it is not `expected`.
     """
     with transaction.atomic():
-        # Whoever submits to it holds it until the session is there.
-        locked = Queue.objects.select_for_update(of=("self",)).filter(pk=queue.pk).first()
+        locked = lock_queue_to_delete(queue.pk)
         if locked is None:
             raise NotFound(f"no queue {queue.name}")
         if expected is not None:
@@ -99,8 +102,7 @@ def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> 
 
 
 def _dethrone(queue: Queue, by: str) -> None:
-    others = Queue.objects.select_for_update(no_key=True, of=("self",)).exclude(pk=queue.pk)
-    keys = [other.pk for other in others.filter(project=queue.project, is_default=True)]
+    keys = lock_default_queues(queue)
     if keys:
         with audited(by=by):
             Queue.objects.filter(pk__in=keys).update(is_default=False)

@@ -15,6 +15,11 @@ from sessions_app.core.versions import Expected, version_of
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers
 from sessions_app.locks import database_now
+from sessions_app.locks.resources import (
+    lock_defaults,
+    lock_or_make_defaults,
+    lock_or_make_settings,
+)
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.services.resources.policy_names import policies_require
 
@@ -46,8 +51,7 @@ def retry_defaults_put(
     """
     told = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
     with audited(by=by), transaction.atomic():
-        rows = RetryDefaults.objects.select_for_update(no_key=True)
-        row, new = rows.get_or_create(**scope.key, defaults=told)
+        row, new = lock_or_make_defaults(scope.key, told)
         if expected is not None:
             expected.check(layer_version(None if new else row))
         if keep:
@@ -80,7 +84,7 @@ def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | N
     Raises `Outdated` if they are not `expected`.
     """
     with audited(by=by), transaction.atomic():
-        row = RetryDefaults.objects.select_for_update(no_key=True).filter(**scope.key).first()
+        row = lock_defaults(scope.key)
         if expected is not None:
             expected.check(layer_version(row))
         if row is not None:
@@ -113,8 +117,7 @@ def retry_settings_put(
     with audited(by=by), transaction.atomic():
         if name := values.get("default_policy"):
             policies_require([name], project=None, field="default_policy")
-        rows = RetrySettings.objects.select_for_update(no_key=True)
-        row, new = rows.get_or_create(**scope.key, defaults=_stored(values))
+        row, new = lock_or_make_settings(scope.key, _stored(values))
         if expected is not None:
             expected.check(layer_version(None if new else row))
         for field, value in values.items():

@@ -8,6 +8,13 @@ from django.db import IntegrityError, transaction
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.locks import database_now
+from sessions_app.locks.resources import (
+    lock_domain,
+    lock_domain_named,
+    lock_domain_to_delete,
+    lock_project_to_delete,
+    lock_queues_to_delete,
+)
 from sessions_app.models import (
     Domain,
     Membership,
@@ -43,8 +50,7 @@ def domain_delete(domain: Domain, *, by: str) -> None:
     A `Conflict` while it has projects, `held_by` names them.
     """
     with transaction.atomic():
-        # Whoever makes a project in it holds it until the project is there.
-        if not Domain.objects.select_for_update(of=("self",)).filter(pk=domain.pk).exists():
+        if not lock_domain_to_delete(domain.pk):
             raise NotFound(f"no domain {domain.name}")
         names = list(domain.projects.order_by("name").values_list("name", flat=True))
         if names:
@@ -57,7 +63,7 @@ def domain_delete(domain: Domain, *, by: str) -> None:
 def project_create(domain: Domain, name: str, *, by: str) -> Project:
     """Make a project with its default queue; a `Conflict` if the domain has one of this name."""
     with transaction.atomic():
-        held = Domain.objects.select_for_update(no_key=True).filter(pk=domain.pk).first()
+        held = lock_domain(domain.pk)
         if held is None:
             raise NotFound(f"no domain {domain.name}")
         if held.projects.filter(name=name).exists():
@@ -76,7 +82,7 @@ def project_ensure(*, domain: str, name: str, by: str) -> tuple[Project, bool]:
             raise InvalidInput({field: [f"{value!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
     with audited(by=by):
         Domain.objects.get_or_create(name=domain)
-    within = Domain.objects.select_for_update(no_key=True).get(name=domain)
+    within = lock_domain_named(domain)
     project = within.projects.filter(name=name).first()
     if project is None:
         return _make(within, name, by), True
@@ -106,8 +112,8 @@ def project_delete(project: Project, *, by: str) -> None:
     with transaction.atomic():
         # Whoever submits holds the queue, and after it the project, until the session is there.
         queues = Queue.objects.filter(project=project)
-        held = {each.pk for each in queues.select_for_update(of=("self",)).order_by("pk")}
-        if not Project.objects.select_for_update(of=("self",)).filter(pk=project.pk).exists():
+        held = lock_queues_to_delete(project.pk)
+        if not lock_project_to_delete(project.pk):
             raise NotFound(f"no project {project.address}")
         if queues.exclude(pk__in=held).exists():
             raise Conflict("a queue was made in it at the same time; try again")

@@ -5,7 +5,7 @@ every process reads what is encrypted under any of its keys.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -14,10 +14,10 @@ from sessions_app.audit.context import audited
 from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.db.bulk import columns
+from sessions_app.locks import claim_specs_under, lock_webhooks_under
 from sessions_app.services.secrets.stored import secret_read, secret_stored
 
 SLICE = 500
-_PLAIN = r"whsec\_%"
 
 # One look into an index for each key, however many rows there are.
 _KEYS_OF_SPECS = """
@@ -36,20 +36,9 @@ _KEYS_OF_WEBHOOKS = r"""
         unnest(ARRAY[secret, previous_secret]) AS stored
     WHERE stored <> '' AND stored NOT LIKE 'whsec\_%'
 """
-_OLD_SPECS = """
-    SELECT id, secret_environ FROM sessions_app_sessionspec
-    WHERE secret_environ IS NOT NULL AND left(secret_environ, 8) = %s
-    LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
-"""
 _SAVE_SPECS = """
     UPDATE sessions_app_sessionspec s SET secret_environ = v.stored
     FROM unnest(%s::uuid[], %s::text[]) AS v(id, stored) WHERE s.id = v.id
-"""
-_OLD_WEBHOOKS = """
-    SELECT id, secret, previous_secret FROM sessions_app_webhookendpoint
-    WHERE secret LIKE %(plain)s OR left(secret, 8) = ANY(%(old)s)
-        OR previous_secret LIKE %(plain)s OR left(previous_secret, 8) = ANY(%(old)s)
-    LIMIT %(limit)s FOR NO KEY UPDATE
 """
 _SAVE_WEBHOOKS = """
     UPDATE sessions_app_webhookendpoint w SET secret = v.secret, previous_secret = v.previous
@@ -116,22 +105,20 @@ def _all_of(step: Callable[[], int]) -> int:
 
 def _specs_slice(key: str) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_OLD_SPECS, [key, SLICE])
-        rows = [(number, _anew(stored)) for number, stored in cursor.fetchall()]
+        rows = [(spec.id, _anew(spec.stored)) for spec in claim_specs_under(key, SLICE)]
         if rows:
             cursor.execute(_SAVE_SPECS, columns(rows))
     return len(rows)
 
 
 def _webhooks_slice() -> int:
-    wanted: dict[str, Any] = {"plain": _PLAIN, "old": list(_keys().ids[1:]), "limit": SLICE}
     with (
         audited(by="", action="webhook.encrypt"),
         transaction.atomic(),
         connection.cursor() as cursor,
     ):
-        cursor.execute(_OLD_WEBHOOKS, wanted)
-        rows = [(number, _anew(now), _anew(before)) for number, now, before in cursor.fetchall()]
+        found = lock_webhooks_under(_keys().ids[1:], SLICE)
+        rows = [(each.id, _anew(each.secret), _anew(each.previous)) for each in found]
         if rows:
             cursor.execute(_SAVE_WEBHOOKS, columns(rows))
     return len(rows)

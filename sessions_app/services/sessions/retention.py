@@ -16,7 +16,7 @@ from django.db import connection
 from sessions_app.core.fold import DECISION_FACTS, FACTS
 from sessions_app.db.bulk import array
 from sessions_app.db.failpoints import atomic_step
-from sessions_app.locks import claim_archived, claim_ended, database_now
+from sessions_app.locks import CLAIM_LOGS, claim_archived, claim_ended, database_now
 from sessions_app.models.events import ARCHIVED
 
 ATTEMPTS = 500
@@ -36,12 +36,7 @@ _ENDED = """
             ORDER BY finished_at, id LIMIT %s) AS first
     ) AS counted WHERE before < %s
 """
-_DELETE_LOGS = """
-    DELETE FROM sessions_app_logchunk WHERE id IN (
-        SELECT l.id FROM sessions_app_session s
-        JOIN sessions_app_logchunk l ON l.session_id = s.id
-        WHERE s.root_id = ANY(%s::uuid[]) LIMIT %s FOR UPDATE OF l SKIP LOCKED)
-"""
+_DELETE_LOGS = f"DELETE FROM sessions_app_logchunk WHERE id IN ({CLAIM_LOGS})"
 _ARCHIVE = """
     WITH chains AS (
         SELECT root_id, jsonb_agg(id ORDER BY retry_count) AS ids

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,7 +11,6 @@ from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
 from retry.policies.inline import InlinePolicy, dump_set
-from retry.policies.merge import Layer, merge, violations
 from sessions_app import wakeups
 from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
@@ -22,12 +21,12 @@ from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnest
 from sessions_app.db.deferred import closing
 from sessions_app.db.failpoints import atomic_step
 from sessions_app.in_force.quotas import quotas_read
-from sessions_app.in_force.retry_scope import scopes_of
 from sessions_app.models import Queue, Session
 from sessions_app.services.chains.children import submitted_facts
 from sessions_app.services.resources.policy_names import Asked, chains_policies
 from sessions_app.services.secrets.stored import environ_read, environ_stored
 from sessions_app.services.sessions.admission import Applicant, admission_refusals
+from sessions_app.services.sessions.frozen_policies import PolicyFreezer
 from sessions_app.services.write.transitions import EventRow, events_append
 from sessions_app.services.write.usage import Move, UsageFull, usage_note
 
@@ -177,7 +176,7 @@ def session_submit(placed: Placed) -> Submitted:
 def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     """Create many roots as `session_submit` does one; an outcome for each, in their order."""
     with atomic_step("submit"):
-        freezer = _Freezer(placed.queue for placed in wanted)
+        freezer = PolicyFreezer(placed.queue for placed in wanted)
         policies = chains_policies({placed.asked for placed in wanted})
         roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
         roots, created = _insert_within_quotas(roots)
@@ -235,31 +234,8 @@ def _unless(refusal: DomainError | None, root: _Root) -> _Root | _Refused:
     return root if refusal is None else root.refused(refusal)
 
 
-class _Freezer:
-    """Merges the layers of defaults below each policy, as they are now: a chain keeps the policy
-    that it began with. Equal policies of a project are merged once."""
-
-    def __init__(self, queues: Iterable[Queue]):
-        self._scopes = scopes_of(queues)
-        self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
-
-    def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
-        """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""
-        key = (project_id, json.dumps(dump_set(asked), sort_keys=True))
-        if key not in self._merged:
-            scope = self._scopes.get(project_id)
-            if scope is None:
-                raise InvalidInput({"project": ["was deleted"]})
-            over = violations(asked, scope.bounds)
-            if over:
-                raise InvalidInput({f"retry_policy.{name}": texts for name, texts in over.items()})
-            policy = merge([*scope.defaults, (Layer.SESSION, asked)]).policy
-            self._merged[key] = (policy, policy.model_dump_json())
-        return self._merged[key]
-
-
 def _root(
-    placed: Placed, freezer: _Freezer, policies: list[str] | InvalidInput
+    placed: Placed, freezer: PolicyFreezer, policies: list[str] | InvalidInput
 ) -> _Root | _Refused:
     digest = placed.submission.digest(placed.queue)
     try:

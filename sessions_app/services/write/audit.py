@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from sessions_app.audit.context import ENGINE, TASK, current
 from sessions_app.db.bulk import array, json_array
+from sessions_app.locks import CLAIM_DISPATCHES
 from sessions_app.models.audit import DISPATCH
 
 
@@ -61,11 +62,7 @@ _DISPATCHED = """
     LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
     ORDER BY v.place
 """
-_FORGET = """
-    DELETE FROM sessions_app_automaticdispatch WHERE id IN (
-        SELECT id FROM sessions_app_automaticdispatch WHERE time < %s
-        ORDER BY time, id LIMIT %s FOR UPDATE SKIP LOCKED)
-"""
+_FORGET = f"DELETE FROM sessions_app_automaticdispatch WHERE id IN ({CLAIM_DISPATCHES})"
 
 
 def audit_append(rows: Sequence[AuditRow], *, now: datetime) -> None:

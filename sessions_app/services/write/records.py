@@ -11,6 +11,7 @@ from django.db import models, transaction
 
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import InvalidInput
+from sessions_app.locks.resources import lock_record
 
 CHANGE = "change"
 
@@ -30,7 +31,7 @@ def record_save(
     already leaves no entry.
     """
     with _on_behalf(record, verb, by), transaction.atomic():
-        stored = _locked(record)
+        stored = lock_record(record)
         told = None if fields is None or stored is None else fields
         record.save(update_fields=_concrete(record, told))
         for name, members in (many or {}).items():
@@ -40,7 +41,7 @@ def record_save(
 def record_delete(record: models.Model, *, by: str) -> None:
     """Delete a record with all that belongs to it."""
     with audited(by=by), transaction.atomic():
-        stored = _locked(record)
+        stored = lock_record(record)
         if stored is not None:
             stored.delete()
 
@@ -53,19 +54,14 @@ def cordon_check(*, cordoned: bool, reason: str) -> None:
 
 def record_type(kind: type[models.Model]) -> str:
     """The name of a kind of record in the audit log: `queue`, `periodic_task`."""
-    return str(kind._meta.verbose_name).lower().replace(" ", "_")  # noqa: SLF001
+    return str(kind._meta.verbose_name).lower().replace(" ", "_")
 
 
 def _concrete(record: models.Model, wanted: Collection[str] | None) -> list[str] | None:
     if wanted is None:
         return None
-    known = [field.name for field in record._meta.concrete_fields]  # noqa: SLF001
+    known = [field.name for field in record._meta.concrete_fields]
     return [name for name in known if name in wanted]
-
-
-def _locked(record: models.Model) -> models.Model | None:
-    rows = type(record)._base_manager.filter(pk=record.pk)  # noqa: SLF001
-    return rows.select_for_update(no_key=True, of=("self",)).first() if record.pk else None
 
 
 def _on_behalf(record: models.Model, verb: str, by: str) -> AbstractContextManager[None]:

@@ -176,7 +176,7 @@ def _update_of(columns: tuple[str, ...]) -> str:
     types = {"id": SESSION["id"].type, **{column: _TYPES[column] for column in columns}}
     values = ", ".join(f"{column} = {from_array(column, _TYPES[column])}" for column in columns)
     return (
-        f"UPDATE sessions_app_session s SET {values} "  # noqa: S608  # own column names
+        f"UPDATE sessions_app_session s SET {values} "  # own column names
         f"FROM {unnested(types)} WHERE s.id = v.id"
     )
 

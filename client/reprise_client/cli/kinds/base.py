@@ -82,7 +82,7 @@ class Kind(ABC, Generic[Item]):
 
     # Documents
 
-    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """What the server would not see that is wrong in a `spec`: paths, and what is wrong."""
         yield from ()
 
@@ -134,7 +134,7 @@ class Kind(ABC, Generic[Item]):
     @abstractmethod
     def description(self, client: Client, item: Item, now: datetime) -> RenderableType: ...
 
-    def warning(self, client: Client, item: Item) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: Item) -> str:
         """What whoever deletes it should know before."""
         return ""
 

@@ -43,7 +43,7 @@ class CategoryKind(NamedKind["FailureCategory"]):
         self,
         client: Client,
         data: Mapping[str, Any],
-        asked: Scope | None,  # noqa: ARG002
+        asked: Scope | None,
         how: How,
     ) -> Applied:
         name, spec = str(data["metadata"]["name"]), data["spec"]
@@ -56,10 +56,10 @@ class CategoryKind(NamedKind["FailureCategory"]):
         after = after or client.failure_category_apply(name, if_match=read, **spec)
         return Applied(after.name, changed(before, after, *SPEC) if before else CREATED)
 
-    def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:  # noqa: ARG002
+    def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:
         return client.failure_categories()
 
-    def find(self, client: Client, typed: str, home: Scope) -> FailureCategory:  # noqa: ARG002
+    def find(self, client: Client, typed: str, home: Scope) -> FailureCategory:
         found = found_or_none(client.failure_category, typed)
         if found is None:
             raise missing("failure category", typed, "", self.words[0])
@@ -77,7 +77,7 @@ class CategoryKind(NamedKind["FailureCategory"]):
             when(item.updated_at, now),
         ]
 
-    def wide_row(self, item: FailureCategory, now: datetime) -> Row:  # noqa: ARG002
+    def wide_row(self, item: FailureCategory, now: datetime) -> Row:
         return ["; or ".join(matcher_words(each) for each in item.matchers)]
 
     def description(self, client: Client, item: FailureCategory, now: datetime) -> RenderableType:

@@ -110,7 +110,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
     def address(self, item: RetryDefaults) -> str:
         return item.scope
 
-    def row(self, item: RetryDefaults, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: RetryDefaults, now: datetime) -> Row:
         return [item.scope, _listed(item.policy), _listed(item.bounds)]
 
     def wide_row(self, item: RetryDefaults, now: datetime) -> Row:

@@ -48,7 +48,7 @@ class ExecutorKind(NamedKind["Executor"]):
         self,
         client: Client,
         data: Mapping[str, Any],
-        asked: Scope | None,  # noqa: ARG002
+        asked: Scope | None,
         how: How,
     ) -> Applied:
         """Changes one that is there: what makes one has to take its token."""
@@ -61,10 +61,10 @@ class ExecutorKind(NamedKind["Executor"]):
         after = client.executor_change(name, **{**SPEC, **data["spec"]})
         return Applied(after.name, changed(before, after, *SPEC))
 
-    def all(self, client: Client, home: Scope | None) -> Iterable[Executor]:  # noqa: ARG002
+    def all(self, client: Client, home: Scope | None) -> Iterable[Executor]:
         return client.executors()
 
-    def find(self, client: Client, typed: str, home: Scope) -> Executor:  # noqa: ARG002
+    def find(self, client: Client, typed: str, home: Scope) -> Executor:
         found = found_or_none(client.executor, typed)
         if found is None:
             raise missing("executor", typed, "", self.words[0])
@@ -74,7 +74,7 @@ class ExecutorKind(NamedKind["Executor"]):
         client.executor_delete(item.name)
         return "deleted"
 
-    def row(self, item: Executor, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: Executor, now: datetime) -> Row:
         return [
             item.name,
             health_text(item),
@@ -127,7 +127,7 @@ class ExecutorKind(NamedKind["Executor"]):
             ),
         )
 
-    def warning(self, client: Client, item: Executor) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: Executor) -> str:
         if item.health in {"alive", "late"}:
             return "its agent still calls in; it will be refused from then on"
         return ""

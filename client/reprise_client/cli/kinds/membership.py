@@ -104,13 +104,13 @@ class MembershipKind(Kind["Membership"]):
     def address(self, item: Membership) -> str:
         return f"{item.place}/{item.user}"
 
-    def row(self, item: Membership, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: Membership, now: datetime) -> Row:
         return [item.user, item.role, item.place]
 
-    def wide_row(self, item: Membership, now: datetime) -> Row:  # noqa: ARG002
+    def wide_row(self, item: Membership, now: datetime) -> Row:
         return [str(item.id)]
 
-    def description(self, client: Client, item: Membership, now: datetime) -> RenderableType:  # noqa: ARG002
+    def description(self, client: Client, item: Membership, now: datetime) -> RenderableType:
         where = Scope.at(item.place).words
         everywhere = "" if item.project else ", in all its projects"
         return facts([("User", item.user), ("Role", item.role), ("Of", f"{where}{everywhere}")])

@@ -105,7 +105,7 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
         place = _scope(item).address
         return f"{place}/{item.metadata['name']}" if place else str(item.metadata["name"])
 
-    def row(self, item: NamedRetryPolicy, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: NamedRetryPolicy, now: datetime) -> Row:
         limit = item.spec.get("retryLimit")
         return [
             item.metadata["name"],
@@ -147,7 +147,7 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
             *_revisions(client, item, now),
         )
 
-    def warning(self, client: Client, item: NamedRetryPolicy) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: NamedRetryPolicy) -> str:
         if item.status.archived_at is not None:
             return "it is archived already, and goes when no unfinished chain names it"
         return ""

@@ -98,7 +98,7 @@ class QueueKind(Kind["Queue"]):
     def address(self, item: Queue) -> str:
         return item.address
 
-    def row(self, item: Queue, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: Queue, now: datetime) -> Row:
         return [
             item.name,
             item.project,

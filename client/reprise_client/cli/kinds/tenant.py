@@ -54,7 +54,7 @@ class DomainKind(NamedKind["Domain"]):
         self,
         client: Client,
         data: Mapping[str, Any],
-        asked: Scope | None,  # noqa: ARG002
+        asked: Scope | None,
         how: How,
     ) -> Applied:
         name = str(data["metadata"]["name"])
@@ -63,10 +63,10 @@ class DomainKind(NamedKind["Domain"]):
         )
         return Applied(name, UNCHANGED if before else CREATED)
 
-    def all(self, client: Client, home: Scope | None) -> Iterable[Domain]:  # noqa: ARG002
+    def all(self, client: Client, home: Scope | None) -> Iterable[Domain]:
         return client.domains()
 
-    def find(self, client: Client, typed: str, home: Scope) -> Domain:  # noqa: ARG002
+    def find(self, client: Client, typed: str, home: Scope) -> Domain:
         found = found_or_none(client.domain, typed)
         if found is None:
             raise missing("domain", typed, "", self.words[0])
@@ -79,7 +79,7 @@ class DomainKind(NamedKind["Domain"]):
     def row(self, item: Domain, now: datetime) -> Row:
         return [item.name, when(item.created_at, now)]
 
-    def wide_row(self, item: Domain, now: datetime) -> Row:  # noqa: ARG002
+    def wide_row(self, item: Domain, now: datetime) -> Row:
         return []
 
     def description(self, client: Client, item: Domain, now: datetime) -> RenderableType:
@@ -95,7 +95,7 @@ class DomainKind(NamedKind["Domain"]):
             *members(client, Scope(item.name)),
         )
 
-    def warning(self, client: Client, item: Domain) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: Domain) -> str:
         return "its policies, defaults, quotas and roles go with it"
 
 
@@ -163,7 +163,7 @@ class ProjectKind(Kind["Project"]):
     def row(self, item: Project, now: datetime) -> Row:
         return [item.name, item.domain, when(item.created_at, now)]
 
-    def wide_row(self, item: Project, now: datetime) -> Row:  # noqa: ARG002
+    def wide_row(self, item: Project, now: datetime) -> Row:
         return []
 
     def description(self, client: Client, item: Project, now: datetime) -> RenderableType:
@@ -179,5 +179,5 @@ class ProjectKind(Kind["Project"]):
             *members(client, Scope(item.domain, item.name)),
         )
 
-    def warning(self, client: Client, item: Project) -> str:  # noqa: ARG002
+    def warning(self, client: Client, item: Project) -> str:
         return "its queues, policies, defaults, quotas, roles and narrowed tokens go with it"

@@ -41,10 +41,10 @@ class TokenKind(Kind["Token"]):
 
     def apply(
         self,
-        client: Client,  # noqa: ARG002
-        data: Mapping[str, Any],  # noqa: ARG002
-        asked: Scope | None,  # noqa: ARG002
-        how: How,  # noqa: ARG002
+        client: Client,
+        data: Mapping[str, Any],
+        asked: Scope | None,
+        how: How,
     ) -> Applied:
         raise FieldError("kind", f"a token is made by a command that shows it: {CREATE}", USAGE)
 
@@ -62,7 +62,7 @@ class TokenKind(Kind["Token"]):
         """One's own; a cluster admin's with `home` None: all."""
         return client.tokens(user=None if home is None else client.whoami().username)
 
-    def find(self, client: Client, typed: str, home: Scope) -> Token:  # noqa: ARG002
+    def find(self, client: Client, typed: str, home: Scope) -> Token:
         # Whoever pastes all of it does not send it where addresses are logged.
         prefix = typed[:PREFIX_LENGTH]
         found = found_or_none(client.token, prefix)

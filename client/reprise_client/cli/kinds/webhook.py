@@ -49,7 +49,7 @@ class WebhookKind(Kind["Webhook"]):
         self,
         client: Client,
         data: Mapping[str, Any],
-        asked: Scope | None,  # noqa: ARG002
+        asked: Scope | None,
         how: How,
     ) -> Applied:
         """Changes one that is there: what makes one has to take its secret."""
@@ -78,7 +78,7 @@ class WebhookKind(Kind["Webhook"]):
         listed = client.webhooks()
         return (e for e in listed if home.domain in {None, Scope.at(e.project).domain})
 
-    def find(self, client: Client, typed: str, home: Scope) -> Webhook:  # noqa: ARG002
+    def find(self, client: Client, typed: str, home: Scope) -> Webhook:
         """By its id, or by the beginning of one."""
         return webhook_typed(client, typed)
 
@@ -89,7 +89,7 @@ class WebhookKind(Kind["Webhook"]):
     def address(self, item: Webhook) -> str:
         return item.id
 
-    def row(self, item: Webhook, now: datetime) -> Row:  # noqa: ARG002
+    def row(self, item: Webhook, now: datetime) -> Row:
         return [item.id, item.project, item.url, _types(item), state_text(item)]
 
     def wide_row(self, item: Webhook, now: datetime) -> Row:

@@ -111,7 +111,7 @@ class Change(relay.ClientIDMutation):
         raise NotImplementedError
 
     @classmethod
-    def mutate(cls, _root: None, info: Any, input: Mapping[str, Any]) -> Any:  # noqa: A002  # Relay's
+    def mutate(cls, _root: None, info: Any, input: Mapping[str, Any]) -> Any:
         """graphene's hook."""
         given = plain(input)
         named = given.pop("client_mutation_id", None)

@@ -1,0 +1,161 @@
+"""Makes the pods of one session, one after the other, with all that belongs to them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from executor.drivers.kubernetes import pod_manifest
+from executor.drivers.kubernetes.api import Cluster
+from executor.drivers.kubernetes.api_refusals import (
+    ApiRefusal,
+    Exists,
+    Invalid,
+    NamespaceTransient,
+    Object,
+    OwnTrouble,
+    TooMany,
+    Transient,
+)
+from executor.drivers.kubernetes.object_maker import ObjectMaker, Patience, Unwanted
+from executor.drivers.kubernetes.pod_manifest import Manifest
+from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod
+from executor.drivers.kubernetes.pod_secrets import SecretGiver
+from executor.drivers.kubernetes.pod_settings import PodSettings
+from executor.drivers.kubernetes.trouble import ClusterTrouble
+from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
+from executor.failpoints import reach
+
+log = logging.getLogger(__name__)
+
+WORTH_TELLING = 3
+"""Tries to make a pod after which its session says why it waits."""
+
+
+class PodCreator:
+    """`saw` is called with each pod that was made, `tell` with why a session waits for its pod."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        cluster: Cluster,
+        calls: asyncio.Semaphore,
+        troubles: ClusterTrouble,
+        *,
+        saw: Callable[[PodRun, Object], None],
+        tell: Callable[[Observation], None],
+    ):
+        self._executor = settings.executor
+        self._maker = ObjectMaker(
+            cluster,
+            calls,
+            create_namespaces=settings.create_namespaces,
+            settles_in=2 * settings.answer_seconds,
+        )
+        self._secrets = SecretGiver(cluster, calls, settings.executor)
+        self._troubles = troubles
+        self._saw = saw
+        self._tell = tell
+
+    async def create(
+        self, run: PodRun, order: Order, bodies: Sequence[Manifest]
+    ) -> Observation | None:
+        """Make all pods of a run; if one could not be made, return what becomes of the run."""
+        try:
+            for body in bodies:
+                if run.stopping:
+                    return _stopped(run)
+                pod = await self._create_pod(run, body)
+                if order.secrets and body is bodies[0]:
+                    await self._secrets.give(run, order, pod)
+                if len(bodies) > 1 and body is bodies[0]:
+                    await self._create_service(run, order)
+        except ApiRefusal as refusal:
+            return self._refused(run, body, refusal)
+        except Exception as error:
+            log.exception("creating the pods of session %s", run.key)
+            return _not_created(run, error)
+        return None
+
+    def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
+        """What becomes of a run of which a pod could not be made, and is not there."""
+        passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
+        blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
+        if blameless and run.stopping:
+            return _stopped(run)
+        if not blameless or isinstance(refusal, Unwanted):
+            return _not_created(run, refusal)
+        self._troubles.refused(body, refusal)
+        return Observation(run.key, UNSTARTED, message=str(refusal))
+
+    async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
+        name = body["metadata"]["name"]
+        path = f"/api/v1/namespaces/{run.namespace}/pods"
+        reach("executor.before_pod_create")
+        patience = self._patience(run, body, lambda: run.lacks(name))
+        pod = await self._maker.make(path, run.path(name), body, patience)
+        reach("executor.after_pod_create")
+        self._troubles.made(body)
+        if key_of_pod(pod) != run.key:
+            raise Exists(f"there is another pod {name} in namespace {run.namespace}")
+        self._saw(run, pod)
+        return pod
+
+    async def _create_service(self, run: PodRun, order: Order) -> None:
+        owner = run.known[run.names[0]].pod
+        body = pod_manifest.headless_service(
+            order, executor=self._executor, namespace=run.namespace, owner=owner
+        )
+        path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
+        # It goes with the pod that owns it.
+        patience = self._patience(run, body, lambda: True, must_know=False)
+        service = await self._maker.make(path, f"{path}/{name}", body, patience)
+        if key_of_pod(service) != run.key:
+            raise Exists(f"there is another service {name} in namespace {run.namespace}")
+
+    def _patience(
+        self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
+    ) -> Patience:
+        """While the lease lives nobody gives up on what a cluster cannot do for a while."""
+
+        def failed(refusal: Transient, tries: int) -> None:
+            # A quota that many write at one time, and an account that is yet to come, are none.
+            lasts = tries >= WORTH_TELLING
+            if isinstance(refusal, TooMany) or (
+                isinstance(refusal, NamespaceTransient) and not lasts
+            ):
+                return
+            if body["kind"] == "Pod":
+                self._troubles.refused(body, refusal)
+            if lasts:
+                self._tell_waiting(run, f"its pod could not be made yet: {refusal}")
+
+        async def rest(seconds: float) -> None:
+            await asyncio.wait([run.next_change], timeout=seconds)
+
+        return Patience(lambda: wanted() and not run.stopping, failed, rest, must_know)
+
+    def _tell_waiting(self, run: PodRun, message: str) -> None:
+        if message != run.waits_for:
+            run.waits_for = message
+            self._tell(Observation(run.key, "PREPARING", "", message))
+
+
+def _not_created(run: PodRun, refusal: Exception) -> Observation:
+    reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
+    message = f"its pod could not be created: {refusal}"
+    said = facts(None, reason, pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said, run.stopping)
+
+
+def _stopped(run: PodRun) -> Observation:
+    said = facts(None)
+    return Observation(run.key, "ERROR", "", "ended before it was started", said, stopped=True)
+
+
+def without_secrets(run: PodRun, known: Known) -> Observation:
+    """What becomes of a run whose secrets have died with an agent, before its container ran."""
+    message = "its agent died before its pod had its secrets"
+    if not known.touched:
+        return Observation(run.key, UNSTARTED, message=message)
+    said = facts(None, "PodCreateFailed", pod_message=message)
+    return Observation(run.key, "ERROR", "", message, said)

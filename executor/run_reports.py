@@ -1,0 +1,40 @@
+"""What the agent reports of its runs, from what the driver observed."""
+
+import time
+
+from reprise_client.wire import Report
+
+from executor.drivers.protocol import Observation, facts
+from executor.lifecycle import FENCED, Ending, Run
+from executor.reports import report
+
+NUMBERS_BEGAN = 1_500_000_000
+
+
+def middle_report(seen: Observation) -> Report:
+    """Return the report of something that is no end."""
+    return report(
+        seen.key, seen.status, time.time(), node=seen.node, message=seen.message, pod=seen.pod
+    )
+
+
+def final_report(run: Run, seen: Observation) -> Report:
+    """Return the report of an end.
+
+    If the agent brought it about, it is an ERROR, whatever the exit code; but of a preempted pod
+    the phase decides.
+    """
+    status, message, said = seen.status, seen.message, seen.termination or facts(None)
+    own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in said
+    if run.ending is not None and seen.stopped and not own_success:
+        status, message = "ERROR", message or run.ending.value
+        said = {**said, "lease_expired": run.ending in FENCED}
+        if run.ending is Ending.PREEMPTED:
+            said["reason"] = said["reason"] or "Preempted"
+    return report(run.key, status, time.time(), node=seen.node, message=message, termination=said)
+
+
+def first_number() -> int:
+    """Return a number above those of all reports that an earlier agent can have sent, and below
+    those of any later one: no run has a report each second."""
+    return int(time.time()) - NUMBERS_BEGAN

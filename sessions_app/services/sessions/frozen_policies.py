@@ -1,0 +1,33 @@
+"""The policy that a chain keeps from its beginning."""
+
+import json
+from collections.abc import Iterable
+
+from retry.policies.inline import InlinePolicy, dump_set
+from retry.policies.merge import Layer, merge, violations
+from sessions_app.core.errors import InvalidInput
+from sessions_app.in_force.retry_scope import scopes_of
+from sessions_app.models import Queue
+
+
+class PolicyFreezer:
+    """Merges the layers of defaults below each policy, as they are now: a chain keeps the policy
+    that it began with. Equal policies of a project are merged once."""
+
+    def __init__(self, queues: Iterable[Queue]):
+        self._scopes = scopes_of(queues)
+        self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
+
+    def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
+        """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""
+        key = (project_id, json.dumps(dump_set(asked), sort_keys=True))
+        if key not in self._merged:
+            scope = self._scopes.get(project_id)
+            if scope is None:
+                raise InvalidInput({"project": ["was deleted"]})
+            over = violations(asked, scope.bounds)
+            if over:
+                raise InvalidInput({f"retry_policy.{name}": texts for name, texts in over.items()})
+            policy = merge([*scope.defaults, (Layer.SESSION, asked)]).policy
+            self._merged[key] = (policy, policy.model_dump_json())
+        return self._merged[key]
