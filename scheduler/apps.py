@@ -1,15 +1,15 @@
-"""Django application that makes the records true on clusters."""
+"""The Django application of executors and leases."""
 
 from django.apps import AppConfig
 
 
 class SchedulerConfig(AppConfig):
-    """Executors, leases, fit."""
+    """The configuration of this application."""
 
     name = "scheduler"
 
     def ready(self) -> None:
-        """Django's hook: who shows a waiting session asks the scheduler what holds it."""
+        """Register the function that explains why a session waits."""
         from scheduler.services.pending import pending_explain  # noqa: PLC0415  # needs the registry
         from sessions_app.selectors.why_pending import explain_with  # noqa: PLC0415  # as above
 
