@@ -1,4 +1,4 @@
-"""Every reason that a decision can have, and what may be done about it."""
+"""Every reason that a decision can have, with advice."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ REASONS: Mapping[str, str] = {
     ),
     "chain_deadline": f"A longer max_chain_duration allows more; {_BY_HAND} at once.",
 }
-"""By the reason: a sentence for people, empty where there is nothing to do."""
+"""Advice for people, by reason; "" where there is nothing to do."""
 
 _NEVER: Mapping[str, str] = {
     RetryCause.VALIDATION_ERROR: "Correct the specification and submit it again.",
@@ -41,5 +41,5 @@ _NEVER: Mapping[str, str] = {
 
 
 def advice(reason: str, cause: str) -> str:
-    """What may be done about a refusal; empty if nothing, or for a reason of another version."""
+    """Return advice about a refusal; "" if there is none, or for a reason of another version."""
     return _NEVER.get(cause, "") if reason == "never_retried" else REASONS.get(reason, "")

@@ -1,4 +1,4 @@
-"""Why a failed session is not retried, as a clause that goes after "because"."""
+"""Reasons why a failed session is not retried, as clauses after "because"."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ WORDS: Mapping[str, str] = {
     "exit_code_excluded": "its policy does not retry after this exit code",
     "no_policy": "nobody asked for retries",
 }
-"""By the reason of a decision. The command has the same table, which a test compares."""
+"""Clauses by the reason of a decision. The command has the same table; a test compares them."""
 
 
 def reason_words(reason: str) -> str:
-    """The clause of a reason; one of another version stays as it is."""
+    """Return the clause of a reason; an unknown one as it is, without underscores."""
     return WORDS.get(reason, reason.replace("_", " "))
