@@ -1,10 +1,10 @@
 """Every row lock and advisory lock on the records, by name.
 
-Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
-usage. The outbox of webhooks has a lock of its own, under which none of these is taken.
-Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
-time; only the lease round, which takes waiting sessions, locks a session without its root, and
-skips what it cannot have.
+The order is: a policy's name, policy, queue or settings, root, session, lease, decision, retry
+slots, usage. The outbox of webhooks has a lock of its own, under which none of these is taken.
+Whoever changes a chain locks its root first, so that one transaction at a time changes a chain.
+Only the lease round, which takes waiting sessions, locks a session without its root; it skips
+sessions that are locked.
 """
 
 from sessions_app.locks.advisory import (

@@ -1,4 +1,4 @@
-"""Sessions, each behind the root of its chain."""
+"""Locks on sessions, each behind the root of its chain."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from sessions_app.locks.usage import NO_NEW_COUNTERS
 
 
 class LockedSession(NamedTuple):
-    """What the services need to know of a session that they hold. JSON columns come as text."""
+    """The columns of a locked session that services need; most JSON columns are text."""
 
     id: UUID
     root_id: UUID
@@ -45,11 +45,11 @@ class LockedSession(NamedTuple):
     preempt_requested_at: datetime | None
     start_failure: str | None
     limited: bool
-    """Whether counters of quotas follow it. If not, none will until this transaction ends."""
+    """Whether quotas count the session. If not, none will until this transaction ends."""
 
     @property
     def quiet(self) -> bool:
-        """Its policy wants nobody told of what becomes of its failures."""
+        """Return whether its policy hides the events about what follows its failures."""
         return '"emit_retry_events": false' in self.retry_policy
 
 
@@ -69,16 +69,15 @@ _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
 )
 
-# Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
-# planning its statements anew for each batch, which for one session takes PostgreSQL as long as
-# all the rest.
+# A transaction finds all its rows by their ids once the sessions are known. So planning each batch
+# anew gains nothing, and for a single session it takes PostgreSQL as long as all the rest.
 KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
     ORDER BY r.id FOR NO KEY UPDATE
 """  # noqa: S608  # constants
-# The second statement sees what the holders of the root locks committed before.
+# The second statement sees what earlier holders of the root locks have committed.
 _LOCK_SESSIONS = f"""
     SELECT {SESSION_COLUMNS}
     FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
@@ -94,7 +93,7 @@ _LOCK_CHAINS = f"""
 
 
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
-    """Lock the roots of these sessions, then the sessions; those that exist, ordered by id.
+    """Lock the roots of these sessions, then the sessions. Return those that exist, ordered by id.
 
     With `skip_locked`, sessions whose chain another transaction holds are left out.
     """
@@ -105,21 +104,21 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
 
 
 def lock_sessions_of(roots: Iterable[UUID], ids: Iterable[UUID]) -> list[LockedSession]:
-    """Lock sessions of chains whose roots the caller has locked; those that exist, by id."""
+    """Lock sessions of chains whose roots the caller has locked. Return those that exist, by id."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
         return [locked_session(row) for row in cursor.fetchall()]
 
 
 class LockedChain(NamedTuple):
-    """The first and the newest attempt of a chain; of a chain of one they are the same."""
+    """The first and the newest attempt of a chain; in a chain of one attempt they are the same."""
 
     root: LockedSession
     tip: LockedSession
 
 
 def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
-    """Lock the roots and the newest attempts of chains, by root id; those that exist."""
+    """Lock the roots and the newest attempts of chains. Return those that exist, by root id."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])
@@ -129,10 +128,10 @@ def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
 
 
 def locked_session(row: Sequence[Any]) -> LockedSession:
-    """A row of `SESSION_COLUMNS`."""
+    """Return the session in a row of `SESSION_COLUMNS`."""
     values = list(row)
     values[_STATUS] = Status(values[_STATUS])
-    # Django's cursors leave JSON to the ORM's fields.
+    # Django's cursors leave JSON as text for the ORM's fields.
     values[_POLICIES] = _names(values[_POLICIES])
     values[_COUNTERS] = json.loads(values[_COUNTERS])
     values[_AVOIDED] = json.loads(values[_AVOIDED])
