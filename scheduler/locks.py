@@ -57,8 +57,8 @@ _TOKENS = """
 def next_fencing_tokens(count: int) -> list[int]:
     """Return fresh fencing tokens, ascending; no token is ever returned twice.
 
-    Raises `OperationalError` while the database is on an unknown server: an older copy may have
-    given out the same tokens. The connection is then checked again before it is used.
+    Raises `OperationalError` while the database is on an unknown server: the previous server may
+    have given out the same tokens. The connection is then checked again before it is used.
     """
     with connection.cursor() as cursor:
         cursor.execute(_TOKENS, [count])
