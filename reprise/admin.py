@@ -1,4 +1,4 @@
-"""People, in the clothes of the theme; what operators do to them is audited like all else."""
+"""Admin pages of users and groups, in the theme; changes by operators are audited."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ admin_tasks.register(admin.site)
 
 
 class UserForm(UserChangeForm):  # type: ignore[misc]  # the theme is untyped
-    """Nobody locks themselves out."""
+    """A form that stops operators from locking themselves out."""
 
     operator: User
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook."""
+        """Refuse to remove the operator's own rights."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.instance.pk == self.operator.pk:
             for field in ("is_active", "is_superuser"):
@@ -40,7 +40,7 @@ class UserForm(UserChangeForm):  # type: ignore[misc]  # the theme is untyped
 
 @admin.register(User)
 class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  # as above
-    """Never deleted, only switched off: what they did stays theirs."""
+    """The admin page of users. They are only deactivated: their actions stay theirs."""
 
     form = UserForm
     add_form = UserCreationForm
@@ -60,7 +60,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
     readonly_fields = ("memberships", "seen", "date_joined")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the number of memberships, in the same query."""
+        """Return the users with their number of memberships, in the same query."""
         found: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = found.annotate(role_count=Count("reprise_memberships"))
         return counted
@@ -72,7 +72,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         change: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Django's hook."""
+        """Return the form class, which needs to know the operator."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.operator = request.user
         return form
@@ -82,7 +82,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         return False
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Django's hook. Whoever lets a person in is told what that means here."""
+        """Save the user; after creating one, warn if runs are not isolated."""
         super().save_model(request, obj, form, change)
         for text in [] if change else unisolated.warnings():
             messages.warning(request, text)
@@ -93,7 +93,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         id: str,  # noqa: A002  # Django's name
         form_url: str = "",
     ) -> HttpResponse:
-        """Django's view."""
+        """Change a password, as an audited action."""
         with audited(by=operator(request)):
             response: HttpResponse = super().user_change_password(request, id, form_url)
         return response

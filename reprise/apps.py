@@ -1,4 +1,4 @@
-"""Django application of the shell."""
+"""The Django application of the server's processes."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from sessions_app.core.errors import SecretUnreadable
 
 
 class RepriseConfig(AppConfig):
-    """Makes the periodic tasks once the tables are there, and sees that secrets can be read."""
+    """Connects what follows a migration: create the periodic tasks, check the encryption keys."""
 
     name = "reprise"
 
     def ready(self) -> None:
         from reprise.beat.periodic import ensure_periodic_tasks
 
-        # Beat's tables are what the rows are made in.
+        # The rows go into the tables of django-celery-beat.
         post_migrate.connect(
             ensure_periodic_tasks, sender=apps.get_app_config("django_celery_beat")
         )
-        # A deployment ends here if its keys are wrong, before any of its processes works.
+        # With wrong keys, a deployment fails here, before any of its processes works.
         post_migrate.connect(_check_secrets, sender=self)
 
 

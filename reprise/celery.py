@@ -1,6 +1,6 @@
 """The Celery application: one queue for each kind of work, and the periodic sweeps.
 
-Messages only wake somebody up: every deadline is a row, and the sweeps find it without them.
+Messages only wake processes up: every deadline is a row, and the sweeps find it without messages.
 """
 
 import logging
@@ -23,19 +23,19 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 _program = Path(sys.argv[0])
 if "worker" in sys.argv and "celery" in {_program.name, _program.parent.name}:
-    # Its pool's processes count together. Celery's first signal comes when the tasks, and with
-    # them what counts, have been imported.
+    # The processes of the pool share their metrics. This is set up here because Celery's first
+    # signal comes after the import of the tasks, which import the metrics.
     shared_metrics.share()
 
 CONFIRM_SECONDS = 10.0
-"""After which a message that the broker has not confirmed counts as not sent."""
+"""Seconds after which a message without the broker's confirmation counts as not sent."""
 _inherited: list[Any] = []
 
 
 class DatabaseTask(Task[Any, Any]):
-    """Hands its database connection back at the end of each run, whatever kind of worker it is.
+    """A task that returns its database connection at the end of each run, in any kind of worker.
 
-    A run that beat asked for is written down for operators.
+    Runs of periodic tasks are recorded for operators.
     """
 
     Request = "reprise.worker.task_log:CountedRequest"
@@ -68,8 +68,8 @@ class DatabaseTask(Task[Any, Any]):
     def apply_async(  # type: ignore[override]  # passes on what it does not know
         self, args: Any = None, kwargs: Any = None, countdown: float | None = None, **options: Any
     ) -> Any:
-        """As Celery's. A delay is a whole number of seconds, rounded up: the ladder of delays
-        has none shorter than one, and Celery cuts fractions off."""
+        """Send the task. A delay is rounded up to whole seconds: the broker's delay queues have
+        none shorter than a second, and Celery would cut the fraction off."""
         if countdown is not None and countdown > 0:
             options["countdown"] = math.ceil(countdown)
         options.setdefault("confirm_timeout", CONFIRM_SECONDS)
@@ -77,7 +77,7 @@ class DatabaseTask(Task[Any, Any]):
 
 
 class DeclareParking(bootsteps.StartStopStep):
-    """Each time the worker connects: the broker may have been wiped meanwhile."""
+    """Declares the parking queue at each connection of a worker: the broker may have been wiped."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -92,7 +92,7 @@ class DeclareParking(bootsteps.StartStopStep):
 app: "Celery[Any]" = Celery("reprise", task_cls=DatabaseTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 if refused := broker.refusal(str(app.conf.broker_url)):
-    # Whoever starts this process wants to read one line, not a traceback.
+    # One line is easier to read than a traceback.
     raise SystemExit(f"BROKER_URL: {refused}")
 app.conf.update(
     task_default_exchange=broker.EXCHANGE.name,
@@ -111,18 +111,18 @@ app.conf.update(
     },
     broker_native_delayed_delivery_queue_type=broker.LADDER_QUEUE_TYPE,
     broker_connection_retry_on_startup=True,
-    # A worker outlives every outage of the broker, and is soon back at work.
+    # A worker survives every outage of the broker, and reconnects soon.
     broker_connection_max_retries=None,
     worker_consumer="reprise.worker.watchdog:PromptConsumer",
     task_acks_late=True,
     task_reject_on_worker_lost=True,
-    # Before RabbitMQ ends the worker for it, which it does after half an hour.
+    # Shorter than RabbitMQ's half hour, after which it would end the worker's channel.
     task_time_limit=20 * 60,
     task_ignore_result=True,
     result_expires=None,
     worker_prefetch_multiplier=1,
-    # Its queue is exclusive to a worker's name: a second worker on a host could not start, nor one
-    # whose predecessor the broker does not yet know to be dead.
+    # Remote control needs a queue that is exclusive to a worker's name: a second worker on a host
+    # could not start, nor one whose predecessor the broker does not yet know to be dead.
     worker_enable_remote_control=False,
     beat_enable_remote_control=False,
     worker_hijack_root_logger=False,
@@ -145,7 +145,8 @@ def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> N
 
     task_log.note(headers)
     if getattr(exchange, "name", exchange) == broker.DELAYED:
-        # A worker whose clock is behind would hold the message, and nothing else, until its ETA.
+        # With an ETA, a worker whose clock is behind would hold the message, and nothing else,
+        # until then.
         headers["eta"] = None
 
 
@@ -164,17 +165,17 @@ def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
     if loglevel:
         logging.getLogger("celery").setLevel(loglevel)
     if settings.LOG_FORMAT == "json":
-        # It writes what it says at its end past all loggers.
+        # Celery prints its last words directly, past all loggers.
         say = logging.getLogger("celery.worker").info
         setattr(worker, "safe_say", lambda said, *_: say(said))  # noqa: B010  # no stub has it
 
 
 @signals.worker_process_init.connect
 def _connections_of_ones_own(**_kwargs: Any) -> None:
-    """A pool does not survive the fork that made this process.
+    """Drop the pool of connections, which does not survive the fork that made this process.
 
-    A process runs one task at a time: one connection, made for it, is enough. What the parent had
-    is kept and not touched, because closing it would say goodbye on the parent's socket.
+    A process runs one task at a time, so a new connection of its own is enough. The parent's
+    connections are kept and not touched: closing them would send a goodbye on the parent's socket.
     """
     for connection in connections.all():
         pools = getattr(connection, "_connection_pools", {})

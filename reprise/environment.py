@@ -1,4 +1,4 @@
-"""What the server reads from its environment: every variable, declared once, read once."""
+"""The server's environment variables: each is declared once and read once."""
 
 import os
 import re
@@ -34,7 +34,7 @@ from variables.kinds import (
 from variables.reading import misspelt, read, variable
 
 NO_DATABASE = "none"
-"""For checks of the code that need no database."""
+"""The value of `DATABASE_URL` for checks of the code that need no database."""
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII)
 _HOST = re.compile(r"\*|\.?[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", re.ASCII)
@@ -44,7 +44,7 @@ _WORD = re.compile(r"\S+")
 
 
 def _database_url(text: str) -> str:
-    """Return the address of a PostgreSQL; it may hold a password, so only its scheme is told."""
+    """Return the address of a PostgreSQL. Errors show only its scheme, no password."""
     if text == NO_DATABASE:
         return text
     try:
@@ -329,14 +329,14 @@ class Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment(Numbers, Server):
-    """Everything that the server reads."""
+    """All variables that the server reads."""
 
 
 @cache
 def given() -> Environment:
-    """Return what the environment says; end the process if it says something wrong.
+    """Return the variables of the environment; end the process if one is wrong.
 
-    Whoever starts it reads a line for each variable: an exception would bury them in a traceback.
+    Each wrong variable gets one line on stderr: an exception would bury them in a traceback.
     """
     found, wrong = read(Environment, os.environ)
     if found.production and (missing := problems(os.environ)):

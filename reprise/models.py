@@ -1,4 +1,4 @@
-"""What the processes tell operators about themselves. Nothing of the domain depends on it."""
+"""Records that the processes keep about themselves, for operators. The domain does not use them."""
 
 from django.db import models
 from django.db.models import Q
@@ -7,15 +7,15 @@ NAME_LENGTH = 200
 
 
 class Heartbeat(models.Model):
-    """A worker or a beat that is alive, by the database's clock."""
+    """A worker, beat or web process that is alive, by the database's clock."""
 
     part = models.CharField(max_length=16)
     name = models.CharField(max_length=NAME_LENGTH)
-    """Host and process."""
+    """The name of the host and the number of the process."""
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
     doing = models.TextField(blank=True, default="", db_default="")
-    """What it does beside its usual work, and why; empty: nothing."""
+    """What it does beside its usual work, and why; "" for nothing."""
 
     class Meta:
         constraints = [models.UniqueConstraint("part", "name", name="heartbeat_one_a_process")]
@@ -25,13 +25,13 @@ class Heartbeat(models.Model):
 
 
 class PeriodicRun(models.Model):
-    """The last run of a periodic task, and how many there have been."""
+    """The last run of a periodic task, and the counts of runs and failures."""
 
     name = models.CharField(max_length=NAME_LENGTH, primary_key=True)
-    """That of django-celery-beat's row."""
+    """The name of django-celery-beat's row."""
     started_at = models.DateTimeField()
     duration = models.FloatField()
-    """Seconds."""
+    """Duration in seconds."""
     result = models.TextField(blank=True)
     error = models.TextField(blank=True)
     runs = models.BigIntegerField(default=1)
@@ -42,7 +42,7 @@ class PeriodicRun(models.Model):
 
 
 class SweepStart(models.Model):
-    """When a worker last began a sweep of deadlines, by the database's clock."""
+    """The last time a worker began a sweep of deadlines, by the database's clock."""
 
     task = models.CharField(max_length=NAME_LENGTH, primary_key=True)
     taken_at = models.DateTimeField()
@@ -52,7 +52,7 @@ class SweepStart(models.Model):
 
 
 class ParkedState(models.TextChoices):
-    """What became of a parked task."""
+    """The state of a parked task."""
 
     PARKED = "parked", "parked"
     SENT = "sent", "sent again"
@@ -67,17 +67,17 @@ class ParkedTask(models.Model):
     arguments = models.TextField(blank=True)
     queue = models.CharField(max_length=NAME_LENGTH)
     reason = models.CharField(max_length=64)
-    """RabbitMQ's: `delivery_limit` or `rejected`."""
+    """RabbitMQ's reason: `delivery_limit` or `rejected`."""
     state = models.CharField(max_length=12, choices=ParkedState.choices, default=ParkedState.PARKED)
     first_parked_at = models.DateTimeField()
     parked_at = models.DateTimeField()
-    """The last time; by the broker's clock."""
+    """The last time that it was parked, by the broker's clock."""
     times = models.IntegerField(default=1)
-    """How often it was parked."""
+    """Number of times that it was parked."""
     handled_at = models.DateTimeField(null=True)
     handled_by = models.CharField(max_length=150, blank=True)
     message = models.BinaryField()
-    """As it was received, to be sent again."""
+    """The message as it was received, to be sent again."""
 
     class Meta:
         verbose_name = "parked task"
@@ -88,7 +88,7 @@ class ParkedTask(models.Model):
 
 
 class EventCount(models.Model):
-    """Events of the log up to `EventCursor`, counted for `/metrics`; outlives what is pruned."""
+    """Counts of the events up to `EventCursor`, for `/metrics`; they outlive pruned events."""
 
     metric = models.CharField(max_length=64)
     labels = models.JSONField(default=dict)
@@ -99,9 +99,9 @@ class EventCount(models.Model):
 
 
 class EventCursor(models.Model):
-    """How far events are counted, and the next mark: one row.
+    """The position up to which events are counted, and the next mark: one row.
 
-    Events up to `fence_id` are all visible once no transaction older than `fence_xid` runs.
+    All events up to `fence_id` are visible once no transaction older than `fence_xid` runs.
     """
 
     counted_id = models.BigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""What a start in production must be given; pure."""
+"""Requirements of a start in production; pure."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ AMQP = ("amqp://", "amqps://")
 
 
 def problems(environ: Mapping[str, str]) -> list[str]:
-    """What is missing or unsafe, in words; nothing if the processes can work together.
+    """Return what is missing or unsafe, in words; empty if the processes can work together.
 
-    What standalone makes up for itself would differ from process to process here: a random key
-    logs people out with every other request, and a broker in memory reaches nobody.
+    The defaults of standalone would differ from process to process here: a random key logs people
+    out at every other request, and a broker in memory reaches nobody.
     """
     found = []
     key = environ.get("REPRISE_SECRET_KEY", "")

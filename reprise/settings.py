@@ -1,4 +1,4 @@
-"""Every setting; those that differ between places are declared in `reprise/environment.py`."""
+"""All settings; those that differ between deployments are declared in `reprise/environment.py`."""
 
 import secrets
 from dataclasses import fields
@@ -15,7 +15,7 @@ from sessions_app.webhooks.url_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# What was given to this process; everything below follows from it.
+# The environment of this process; the settings below derive from it.
 GIVEN = given()
 
 SECRET_KEY = GIVEN.secret_key or secrets.token_urlsafe(48)
@@ -86,12 +86,12 @@ POOL_SIZE = GIVEN.database_pool
 
 
 def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
-    """Django's settings for one PostgreSQL."""
+    """Return Django's settings for one PostgreSQL."""
     if url == NO_DATABASE:
         return {"ENGINE": "django.db.backends.dummy"}
     found = dj_database_url.parse(url, conn_health_checks=True)
     soon = {
-        # A server that is gone without a word is noticed, and one that is back is soon connected.
+        # Notice soon that a server vanished, and reconnect soon when it is back.
         "connect_timeout": 3,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -99,9 +99,10 @@ def database(url: str, pool_size: int = POOL_SIZE) -> dict[str, object]:
         "tcp_user_timeout": 15_000,
     }
     options = {
-        # A pool hands connections back after each request; Django's own reuse would defeat it.
+        # A pool takes connections back after each request; Django's own reuse would defeat that.
         "pool": {"min_size": 1, "max_size": pool_size, "timeout": 10},
-        # The hot statements are few and always the same: parsed and planned once a connection.
+        # The hot statements are few and always the same: each connection parses and plans them
+        # once.
         "server_side_binding": True,
         "prepare_threshold": 3,
     }
@@ -123,7 +124,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": _VALIDATORS + "CommonPasswordValidator"},
     {"NAME": _VALIDATORS + "NumericPasswordValidator"},
 ]
-# The first one counts wrong passwords, and refuses whoever had too many.
+# The first backend counts wrong passwords, and refuses after too many.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
@@ -140,13 +141,13 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 
-# One wire limit for people, larger ones for executors and bulk calls; checked before reading.
+# A small limit for people, larger ones for executors and bulk calls; checked before reading.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 BODY_LIMIT_BYTES = 1024 * 1024
 EXECUTOR_BODY_LIMIT_BYTES = 16 * 1024 * 1024
 BULK_BODY_LIMIT_BYTES = 16 * 1024 * 1024
 
-# Every asset is vendored with the theme; light or dark is what the browser prefers.
+# All assets come with the theme; the browser's preference decides light or dark.
 UNFOLD = {
     "SITE_TITLE": "Reprise",
     "SITE_HEADER": "Reprise",
@@ -170,11 +171,11 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.http.throttling.TokenThrottle"],
     "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.generator.RepriseSchema",
     "EXCEPTION_HANDLER": "sessions_app.api.http.problems.exception_handler",
-    # What OPTIONS would tell is in the OpenAPI document: it is a 405.
+    # The OpenAPI document describes the API, so OPTIONS is a 405.
     "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": None,
     "UNICODE_JSON": True,
-    # What an answer is made of is said by `Accept` alone.
+    # Only `Accept` decides the format of an answer.
     "URL_FORMAT_OVERRIDE": None,
 }
 
@@ -209,9 +210,9 @@ LOGGING = lines.configuration(
     LOG_FORMAT,
     GIVEN.log_level or "WARNING",
     **{
-        # A 4xx is the caller's business, and a line of `reprise.requests`.
+        # A 4xx is the caller's mistake, and has a line of `reprise.requests`.
         "django.request": "ERROR",
-        # Two lines for each task, which the metrics count.
+        # Celery writes two lines for each task; the metrics count them already.
         "celery.worker.strategy": "WARNING",
         "celery.app.trace": "WARNING",
     },
@@ -220,7 +221,7 @@ LOGGING = lines.configuration(
 REPRISE_METRICS_TOKEN = GIVEN.metrics_token
 REPRISE_DEFAULT_PROJECT = GIVEN.default_project
 REPRISE_ISOLATE_RUNS = GIVEN.isolate_runs
-# As whom runs act that are not isolated; set by standalone, whose executor they belong to.
+# The user as whom runs act that are not isolated; set by standalone.
 REPRISE_RUNS_AS = ""
 REPRISE_GRAPHQL_INTROSPECTION = GIVEN.graphql_introspection
 REPRISE_GRAPHIQL = GIVEN.graphiql
@@ -229,7 +230,7 @@ REPRISE: dict[str, float] = {each.name: getattr(GIVEN, each.name) for each in fi
 AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_FAILURE_LIMIT = int(REPRISE["login_failures"])
 AXES_COOLOFF_TIME = timedelta(seconds=REPRISE["login_cool_off"])
-# Whoever goes on trying would keep the user out for ever.
+# Otherwise an attacker who goes on trying would lock the user out forever.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_CLIENT_IP_CALLABLE = "sessions_app.api.http.addresses.request_address"
 AXES_LOCKOUT_CALLABLE = "reprise.admin_site.locked_out.locked_out"

@@ -1,8 +1,8 @@
-"""Counts of several processes that are one to whoever scrapes them.
+"""Metrics that several processes share, so that a scrape of any of them shows the sum.
 
-gunicorn's workers, and the processes of a Celery worker's pool, count in files of one directory,
-from which whichever of them is asked adds up. Imported before `prometheus_client`, which looks
-for the directory once.
+gunicorn's workers, and the processes of a Celery worker's pool, count in files of one directory;
+the process that is scraped adds them up. This module is imported before `prometheus_client`, which
+looks for the directory only once.
 """
 
 import atexit
@@ -16,15 +16,15 @@ from typing import Any
 from reprise.environment import given
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-"""prometheus_client's own variable."""
+"""The variable of prometheus_client."""
 _mine: list[Path] = []
 
 
 def share() -> None:
-    """Let this process and those that it forks count together; counts begin at nothing.
+    """Make this process and its forks share their metrics, starting at 0.
 
-    In `REPRISE_METRICS_DIR`, which is emptied and must be nobody else's, or in a directory that
-    goes with this process.
+    The files are in `REPRISE_METRICS_DIR`, which is emptied and must not be used by others, or in a
+    temporary directory that is removed with this process.
     """
     if _mine:
         return  # gunicorn reads its settings again at each SIGHUP
@@ -47,7 +47,7 @@ def _remove(directory: Path, owner: int) -> None:
 
 
 def forget_dead(directory: Path) -> None:
-    """Leave out what the dead of the family held when they died; what they counted stays."""
+    """Remove the gauges of dead processes of the family; their counters remain."""
     for file in directory.glob("gauge_live*.db"):
         if not _alive(int(file.stem.rpartition("_")[2])):
             # prometheus_client's `mark_process_dead` fails if another scrape was there first.
@@ -58,12 +58,12 @@ def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:
-        return False  # or its number is that of somebody else's process by now
+        return False  # or another user's process has this number by now
     return True
 
 
 def counted() -> Any:
-    """A collector of what this process and its family have counted."""
+    """Return a collector of the metrics of this process and its family."""
     from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415  # see above
 
     from sessions_app import instruments  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Celery tasks of the shell: short steps, safe to run twice."""
+"""Celery tasks of the server's upkeep. They are short and safe to run twice."""
 
 from celery import shared_task
 
@@ -11,7 +11,7 @@ from reprise.worker.parking import ANSWER_SECONDS, BATCH, parked_collect
 
 @shared_task(name="reprise.tasks.collect_parked", ignore_result=True)
 def collect_parked() -> int:
-    """Make rows of what stands in the broker's parking queue; how many messages."""
+    """Move messages from the broker's parking queue into rows. Return the number of messages."""
     if in_memory(str(app.conf.broker_url)):
         return 0
     collected = 0
@@ -24,11 +24,11 @@ def collect_parked() -> int:
 
 @shared_task(name="reprise.tasks.count_events", ignore_result=True)
 def count_events() -> int:
-    """Count what the log has grown by, for `/metrics`; how many events."""
+    """Count new events of the log, for `/metrics`. Return their number."""
     return events_count()
 
 
 @shared_task(name="reprise.tasks.prune_ended", ignore_result=True)
 def prune_ended() -> tuple[int, int]:
-    """Archive chains that ended long ago and delete events; how many sessions and events."""
+    """Archive chains that ended long ago, and delete old events. Return the numbers of both."""
     return prune()

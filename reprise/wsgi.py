@@ -7,5 +7,5 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 application = get_wsgi_application()
-# With every view and form, which the first request would have to wait for.
+# Import every view and form now, so that the first request does not wait for it.
 import_module("reprise.urls")

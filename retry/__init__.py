@@ -1,1 +1,1 @@
-"""Pure: what comes after a failure? No Django, no I/O; time and randomness are arguments."""
+"""Pure functions: what follows a failure. No Django, no I/O; time and randomness are arguments."""

@@ -1,7 +1,7 @@
-"""What would be decided about chains of ends: the engine itself, run over them one by one.
+"""Simulation: the engine itself, run over the ends of chains one by one.
 
-Nothing here decides anything; each end goes to `retry.engine.decide` with what the retries before
-it have left behind: counters, resources, and the moment at which the attempt came due.
+Nothing is decided here. Each end goes to `retry.engine.decide` with the result of the retries
+before it: counters, resources, and the time at which the attempt was due.
 """
 
 from collections import Counter
@@ -20,22 +20,22 @@ from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy
 
 ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
-"""When every simulated chain begins, so that the same input always gives the same output."""
+"""The start of every simulated chain, so that the same input always gives the same output."""
 
 NAMESPACE = UUID("565844ca-7ace-57fb-a79a-95e5356b5f18")
 """uuid5 of the DNS name `simulate.reprise.invalid`: the namespace of made-up session ids."""
 
 MAX_CHANGED = 1000
-"""How many changed chains a summary lists."""
+"""Maximum number of changed chains that a summary lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of one attempt.
 
-    It came `at` so many seconds after the root was created or, if that is None, `lasted` seconds
-    after the attempt came due. `preempted_for` is how long before its end the preemption was first
-    observed (seconds). `ran` is for how long it was running, for the sums.
+    It came `at` seconds after the root was created or, if that is None, `lasted` seconds after the
+    attempt was due. `preempted_for` is how many seconds before its end the preemption was first
+    observed. `ran` is its running time in seconds, for the sums.
     """
 
     termination: Termination
@@ -48,9 +48,9 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to be tried; a part that is None stays what it is.
+    """The changes to try; a part that is None stays as it is.
 
-    Of `policy` the fields that were set count. `enabled` stands for the kill switch.
+    Only the fields of `policy` that were set count. `enabled` replaces the kill switch.
     """
 
     named: tuple[NamedPolicy, ...] | None = None
@@ -60,7 +60,7 @@ class Draft:
     global_max_retries: int | None = None
 
     def over(self, base: Rulebook) -> Rulebook:
-        """`base` with the draft in the place of what it changes."""
+        """Return `base` with the draft's changes."""
         limit = self.global_max_retries
         return Rulebook(
             policy=base.policy if self.policy is None else _merged(base.policy, self.policy),
@@ -80,15 +80,16 @@ def _merged(base: InlinePolicy, changes: InlinePolicy) -> InlinePolicy:
 
 
 SHIPPED = Rulebook(InlinePolicy())
-"""What decides about given chains where a draft says nothing: the shipped defaults."""
+"""The shipped defaults: the rulebook of given chains, where a draft changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of a chain that really was.
+    """The real outcome of a past chain.
 
-    `attempts` are those that the engine brought about, one that still waits included. A chain that
-    was cancelled while a retry waited ends so here, too, if that retry is granted.
+    `attempts` are those that the engine started, including one that still waits. If a chain was
+    cancelled while a retry waited, its simulation also ends as cancelled when that retry is
+    granted.
     """
 
     root: str
@@ -99,7 +100,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A chain: how its attempts ended, the root's first."""
+    """A chain: the ends of its attempts, the root's first."""
 
     session_type: str
     resources: Mapping[str, Any]
@@ -108,7 +109,7 @@ class Past:
 
 
 class Attempt(NamedTuple):
-    """One attempt and what was decided about its end; None: it succeeded."""
+    """One attempt and the decision about its end; None if it succeeded."""
 
     number: int
     session_id: str
@@ -116,10 +117,10 @@ class Attempt(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Closes a chain.
+    """The outcome of a chain.
 
-    `succeeded`, `exhausted`, `not_retried`, `cancelled`, or `retrying` if a retry was granted that
-    nothing more is known of.
+    It is `succeeded`, `exhausted`, `not_retried`, `cancelled`, or `retrying` if a retry was granted
+    about which nothing more is known.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Tally:
     added_run_seconds: float = 0.0
 
     def summary(self) -> dict[str, Any]:
-        """The sums that given chains have, as JSON values."""
+        """Return the sums for given chains, as JSON values."""
         return {
             "chains": self.chains,
             "retries": self.retries,
@@ -150,11 +151,11 @@ class Tally:
         }
 
     def history_summary(self) -> dict[str, Any]:
-        """The sums with those that compare with what happened; times in seconds."""
+        """Return the sums, with those that compare with what really happened; times in seconds."""
         return {
             **self.summary(),
             "added_attempts": self.added_attempts,
-            # Sums of many floats have digits that nobody measured.
+            # Sums of many floats have meaningless digits.
             "added_run_seconds": round(self.added_run_seconds, 6),
         }
 
@@ -180,9 +181,9 @@ class Tally:
 
 
 def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[Attempt | Outcome]:
-    """Decide about chains, one after another: the attempts of each, then its outcome.
+    """Decide about chains, one after another. Yield the attempts of each, then its outcome.
 
-    Nothing is kept but the sums, which are in `tally` when the last chain is done.
+    Only the sums are kept; they are in `tally` when the last chain is done.
     """
     for past, rulebook in chains:
         last = None
@@ -197,7 +198,7 @@ def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[
 
 
 def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
-    """The attempts of one chain until one of them is not retried or nothing more is known."""
+    """Yield the attempts of one chain until one is not retried or nothing more is known."""
     counters: dict[str, int] = {}
     resources = past.resources
     due = ROOT_CREATED_AT
@@ -227,7 +228,7 @@ def _decision(ending: Ending, chain: Chain, rulebook: Rulebook, now: datetime) -
         chain,
         rulebook,
         now,
-        # Random jitter, too, is the same for the same input.
+        # Random jitter is also the same for the same input.
         jitter_fraction(f"random:{ending.session_id}", chain.retry_count),
     )
 
@@ -245,7 +246,7 @@ def _preempted_at(ending: Ending, now: datetime) -> datetime | None:
 
 
 def outcome_after(last: Attempt | None, record: Record | None = None) -> Outcome:
-    """What a chain comes to whose last attempt this is; None: none has ended."""
+    """Return the outcome of a chain whose last attempt this is; None: none has ended."""
     if last is not None and last.decision is None:
         return Outcome("succeeded")
     if last is None or last.decision is None or last.decision.action == "retry":
@@ -255,14 +256,14 @@ def outcome_after(last: Attempt | None, record: Record | None = None) -> Outcome
 
 
 def made_up_id(chain: int, attempt: int) -> str:
-    """The id of a session that has none: uuid5 of `<chain>:<attempt>`, both counted from 0."""
+    """Return a made-up session id: uuid5 of `<chain>:<attempt>`, both counted from 0."""
     return str(uuid5(NAMESPACE, f"{chain}:{attempt}"))
 
 
 def _added_seconds(endings: Sequence[Ending], started: int, recorded: int) -> float:
-    """The run time of the attempts that are new, less that of those which are gone.
+    """Return the running time of the additional attempts, or minus that of the dropped ones.
 
-    An attempt that never was is taken to run for as long as the one before it.
+    An additional attempt is assumed to run as long as the one before it.
     """
     if started < recorded:
         return -sum(ending.ran for ending in endings[started:recorded])

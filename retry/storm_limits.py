@@ -1,8 +1,8 @@
-"""Storm limits: which minute each of many retries may go in. Pure.
+"""Storm limits: which minute each of many retries may use. Pure.
 
-A limit is a number of retries a minute, of the whole cluster or of each queue. A retry takes a slot
-of both in the same minute, the first one that has both. So a queue whose backlog has filled its own
-minutes leaves what it cannot use to the others.
+A limit is a number of retries a minute, for the whole cluster or for each queue. A retry takes a
+slot of both in the first minute that has both. So a queue whose backlog fills its own minutes
+leaves the rest of the cluster's slots to the others.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MINUTE = 60_000_000
-"""Microseconds."""
+"""A minute in microseconds."""
 
 Key = tuple[int | None, int]
 """A queue (None: the cluster) and a minute, counted from the epoch."""
@@ -19,45 +19,45 @@ Key = tuple[int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Retries a minute of the cluster and of each queue, at least 1; None: no limit."""
+    """The storm limits: retries a minute of cluster and queue, at least 1; None: no limit."""
 
     cluster: int | None = None
     queue: int | None = None
 
     @property
     def limited(self) -> bool:
-        """Whether there is any limit."""
+        """Return whether there is any limit."""
         return self.cluster is not None or self.queue is not None
 
     def limits(self, queue: int) -> list[tuple[int | None, int]]:
-        """What holds for a retry of `queue`: the limits by the queue that they count, if any."""
+        """Return the limits for a retry of `queue`, each by what it counts (None: all)."""
         both = ((None, self.cluster), (queue, self.queue))
         return [(counted, limit) for counted, limit in both if limit is not None]
 
 
 class Slot(NamedTuple):
-    """A place in a minute (from the epoch), and how far into it, in microseconds."""
+    """A slot: a minute since the epoch, and the offset into it in microseconds."""
 
     minute: int
     offset: int
 
 
 class SlotBook:
-    """Gives slots under a limited pace from the minute `first` on, beside those `taken` already.
+    """Gives out slots from the minute `first` on, beside those that are `taken` already.
 
-    Afterwards `given` holds how many it gave, by queue and minute.
+    Afterwards `given` holds the number of slots given, by queue and minute.
     """
 
     def __init__(self, pace: Pace, first: int, taken: Mapping[Key, int]):
         self._pace = pace
         self._taken = Counter(taken)
-        # Nothing is given back here: a minute that was passed over stays without room.
+        # Slots are never returned here, so a minute that was full stays full.
         self._cluster_open = first
         self._open: dict[int | None, int] = {}
         self.given: Counter[Key] = Counter()
 
     def take(self, queue: int) -> Slot:
-        """The first free slot for a retry of `queue`, in its place of an evenly filled minute."""
+        """Return the first free slot for a retry of `queue`; slots fill a minute evenly."""
         limits = self._pace.limits(queue)
         lane = None if self._pace.queue is None else queue
         minute = max(self._open.get(lane, 0), self._first_of_cluster())

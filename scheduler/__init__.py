@@ -1,1 +1,1 @@
-"""Who runs what, until when. What a session is, and what comes next, is in sessions_app/."""
+"""Executors and leases. What a session is, and what comes next, is in sessions_app/."""

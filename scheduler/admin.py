@@ -1,4 +1,4 @@
-"""Executors and their leases."""
+"""Admin pages of executors and their leases."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ NEVER_RETRIED = Q(
     leases__session__session_type__in=[SessionType.INTERACTIVE, SessionType.INFERENCE],
 )
 NODES = 200
-"""Nodes of an executor that its page lists."""
+"""Maximum number of nodes that the page of an executor lists."""
 
 
 class ExecutorForm(CordonForm):
-    """What an operator decides about an executor; the rest it says itself."""
+    """The form of what operators set on an executor; the executor reports everything else."""
 
     unconfirmed_after = forms.FloatField(
         min_value=0,
@@ -56,7 +56,7 @@ class ExecutorForm(CordonForm):
 
 @admin.register(Executor)
 class ExecutorAdmin(ShowsToken):
-    """Who runs sessions, when it was heard last, and what it holds."""
+    """The admin page of executors: their health, last heartbeat and leases."""
 
     form = ExecutorForm
     list_display = (
@@ -87,7 +87,7 @@ class ExecutorAdmin(ShowsToken):
     fixed_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the number of leases, in the same query."""
+        """Return the executors with their number of leases, in the same query."""
         found: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = found.annotate(lease_count=Count("leases"))
         return counted
@@ -99,7 +99,7 @@ class ExecutorAdmin(ShowsToken):
         return bool(super().has_delete_permission(request, obj))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """A new executor gets a token, shown once."""
+        """Save an executor; show the token of a new one once."""
         projects, by = form.cleaned_data["projects"], operator(request)
         if record.pk is None:
             self.show_once(request, executor_create(record, projects=projects, by=by))
@@ -109,7 +109,7 @@ class ExecutorAdmin(ShowsToken):
         executor_save(record, by=by, fields=changed - {"projects"}, projects=served)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Delete an executor on behalf of the operator."""
         executor_delete(obj, by=operator(request))
 
     @column(
@@ -151,7 +151,7 @@ class ExecutorAdmin(ShowsToken):
 
     @admin.action(description="Drain", permissions=["change"])
     def drain(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-        """Asks first, with the number of sessions that would be lost for good."""
+        """Ask for confirmation, with the number of sessions lost for good; then drain."""
         chosen = rows.order_by("name").annotate(never_retried=Count("leases", filter=NEVER_RETRIED))
         if "confirmed" not in request.POST:
             return self.render(request, "drain_confirm", "Drain executors", chosen=chosen)
@@ -198,7 +198,7 @@ def _amounts(resources: Any) -> str:
 
 @admin.register(Lease)
 class LeaseAdmin(ReadOnlyAdmin):
-    """Which executor may run which session, under which fencing token."""
+    """The admin page of leases: which executor may run which session, under which fencing token."""
 
     list_display = ("short_id", "executor", "fencing_token", "granted", "accepted", "lost")
     list_select_related = ("executor",)

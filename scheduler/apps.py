@@ -1,10 +1,10 @@
-"""Django application that makes the records true on clusters."""
+"""The Django application of executors and leases."""
 
 from django.apps import AppConfig
 
 
 class SchedulerConfig(AppConfig):
-    """Executors, leases, fit."""
+    """The configuration of this application."""
 
     name = "scheduler"
 

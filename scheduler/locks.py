@@ -1,4 +1,4 @@
-"""Row locks on executors and on what they are to get, and what is read of leases under them."""
+"""Row locks on executors and on the sessions that they are to get."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,21 +14,21 @@ from sessions_app.locks import SESSION_COLUMNS, AdvisoryLock, LockedSession, loc
 
 
 class HeldLease(NamedTuple):
-    """A lease as it stands."""
+    """A lease that counts, with the state of its session."""
 
     session_id: UUID
     fencing_token: int
     accepted: bool
     lost_at: datetime | None
     cancelled: bool
-    """Somebody has asked for the end of its chain."""
+    """Whether somebody asked for the end of its chain."""
     preempted: bool
-    """An operator has asked for the end of its run."""
+    """Whether an operator asked for the end of its run."""
     start_failed: bool
 
 
 def lock_executor(name: str) -> Executor | None:
-    """Lock an executor's row: its lease rounds happen one after the other."""
+    """Lock an executor's row, so that its lease rounds run one after the other."""
     return Executor.objects.select_for_update(of=("self",), no_key=True).filter(name=name).first()
 
 
@@ -42,7 +42,7 @@ _LEASES = """
 
 
 def leases_of(executor_id: int) -> list[HeldLease]:
-    """The leases that an executor holds and that count."""
+    """Return the leases of an executor that count."""
     with connection.cursor() as cursor:
         cursor.execute(_LEASES, [executor_id])
         return [HeldLease._make(row) for row in cursor.fetchall()]
@@ -55,10 +55,10 @@ _TOKENS = """
 
 
 def next_fencing_tokens(count: int) -> list[int]:
-    """Fresh tokens, growing; a token is never given twice.
+    """Return fresh fencing tokens, ascending; no token is ever returned twice.
 
-    Raises `OperationalError` while the database is on a server that is not known: an older one may
-    have given the same tokens. The connection is looked at again before it serves anything else.
+    Raises `OperationalError` while the database is on an unknown server: the previous server may
+    have given out the same tokens. The connection is then checked again before it is used.
     """
     with connection.cursor() as cursor:
         cursor.execute(_TOKENS, [count])
@@ -76,10 +76,10 @@ _SCANS = "SELECT " + ", ".join(
 
 @contextmanager
 def lines_by_index() -> Iterator[None]:
-    """Inside, what waits is read along its index only, in the order that this has.
+    """Make PostgreSQL read waiting lines only along their index, in its order.
 
-    How many of a line are wanted is a column to PostgreSQL, so that it reckons with a tenth of the
-    line: of a million sessions it would rather sort all than take the first few from the index.
+    The planner sees the count wanted of a line as a column and assumes a tenth of the line: of a
+    million sessions it would rather sort all than take the first few from the index.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SCANS, {"on": "off"})
@@ -88,7 +88,7 @@ def lines_by_index() -> Iterator[None]:
         cursor.execute(_SCANS, {"on": "on"})
 
 
-# Each line by its own probe of the index, so that it does not matter how many wait behind.
+# Each line is a probe of the index, so the number of sessions behind does not matter.
 _CLAIM_LINES = f"""
     SELECT w.number, {SESSION_COLUMNS}
     FROM unnest(%(queues)s::bigint[], %(keys)s::bigint[], %(counts)s::int[])
@@ -108,10 +108,10 @@ _CLAIM_LINES = f"""
 def claim_lines(
     wanted: Sequence[tuple[int, int, int]], *, passed: Sequence[UUID]
 ) -> list[list[LockedSession]]:
-    """Lock the first waiting sessions of lines: of each (queue, scheduling key, how many).
+    """Lock the first waiting sessions of lines, given as (queue, scheduling key, count).
 
-    Those of each line in its order; fewer if there are no more that nobody else has locked.
-    `passed` are sessions that the caller has locked before.
+    Return the sessions of each line in their order; fewer if no more are unlocked. `passed` are
+    sessions that the caller has locked before.
     """
     found: list[list[LockedSession]] = [[] for _ in wanted]
     queues, keys, counts = columns(wanted)
@@ -132,7 +132,7 @@ _CLAIM_QUEUES = """
 
 
 def claim_queues(queue_ids: Collection[int]) -> set[int]:
-    """Lock queues whose limits are about to be looked at; without those that somebody else has."""
+    """Lock queues before their limits are read. Return those that nobody else has locked."""
     if not queue_ids:
         return set()
     with connection.cursor() as cursor:
@@ -148,14 +148,14 @@ _CLAIM_WITHOUT_KEY = """
 
 
 def claim_without_key(limit: int) -> list[UUID]:
-    """Lock up to `limit` waiting sessions that have no scheduling key yet."""
+    """Lock at most `limit` waiting sessions that have no scheduling key yet."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
         return [row[0] for row in cursor.fetchall()]
 
 
 def try_lock(lock: AdvisoryLock) -> bool:
-    """Take a lock until the transaction ends, unless somebody else has it."""
+    """Take an advisory lock until the transaction ends. Return False if somebody else has it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
         return bool(cursor.fetchone()[0])

@@ -1,4 +1,4 @@
-"""Who runs what, until when."""
+"""The records of executors, leases, and the usage of queues."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,38 +9,38 @@ from sessions_app.models.tenants import LABEL_PATTERN, NAME_LENGTH
 
 
 class Executor(models.Model):
-    """A process beside one cluster. Its one row is renewed, not each of its leases."""
+    """A process beside one cluster. A renewal updates this one row, not each lease."""
 
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     projects = models.ManyToManyField(Project, blank=True)
-    """The only projects it serves; none means all."""
+    """The only projects that it serves; empty for all."""
     incarnation = models.BigIntegerField(default=0)
     round = models.BigIntegerField(default=0, db_default=0)
-    """Of the newest lease call of this incarnation."""
+    """Number of the newest lease call of this incarnation."""
     state_id = models.CharField(max_length=64, blank=True, db_default="")
-    """Of the state directory that its agent works on; "" if the agent did not say."""
+    """Id of its agent's state directory; "" if the agent did not report one."""
     fenced_at = models.DateTimeField(null=True)
-    """Until then runs of an agent that this one replaced may go on: it knows nothing of them."""
+    """Until when runs of the replaced agent may go on; the new agent does not know them."""
     driver = models.CharField(max_length=32, blank=True)
     nodes = models.JSONField(default=list)
     max_sessions = models.PositiveIntegerField(default=0)
     trouble = models.TextField(blank=True, default="", db_default="")
-    """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
+    """Why it cannot start anything now, in its own words; "" if nothing is wrong."""
     project_troubles = models.JSONField(default=dict, db_default={})
-    """Why it can start nothing of some projects: by the id of a project its `project` (address) and
-    the `trouble`. Only of those of which something waits."""
+    """Why it cannot start sessions of some projects: by project id, the project's address as
+    `project` and the `trouble`. Only projects with sessions that wait or start."""
     last_seen_at = models.DateTimeField(null=True)
     warned_at = models.DateTimeField(null=True)
-    """When its silence was told; empty since it has been heard again."""
+    """When its silence was reported; empty once it is heard again."""
     cordoned = models.BooleanField(default=False)
     cordon_reason = models.CharField(max_length=256, blank=True, default="", db_default="")
     draining_since = models.DateTimeField(null=True)
-    """Its runs are asked to stop, by a sweep to the end, until it is uncordoned."""
+    """Since when its runs are asked to stop, until it is uncordoned; a sweep finishes the work."""
     drained_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     drain_force = models.BooleanField(default=False, db_default=False)
-    """Also those of the types that are never retried."""
+    """Whether sessions of types that are never retried stop, too."""
     unconfirmed_after = models.FloatField(null=True, blank=True)
-    """Seconds; empty: the setting. 0 and less: never."""
+    """Seconds; empty: the setting; 0 or less: never."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -55,7 +55,7 @@ class Executor(models.Model):
 
 
 class Lease(models.Model):
-    """The right of one executor to run one session. Counts while its token is the session's."""
+    """The right of one executor to run one session. It counts while its token is the session's."""
 
     session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="lease")
     executor = models.ForeignKey(Executor, models.PROTECT, related_name="leases")
@@ -63,20 +63,20 @@ class Lease(models.Model):
     granted_at = models.DateTimeField()
     accepted = models.BooleanField(default=False)
     lost_at = models.DateTimeField(null=True)
-    """When its executor had been silent for too long."""
+    """When the executor had been silent for too long."""
     run_deadline = models.DateTimeField(null=True)
-    """When even a run that nobody watches must have ended: acceptance + batch timeout + grace."""
+    """When even a run without an executor must have ended: acceptance + batch timeout + grace."""
 
     verify_at = models.DateTimeField(null=True)
-    """When to look whether its pod has started; empty: nothing is to be looked at."""
+    """When to check whether the pod has started; empty: no check is due."""
     pod = models.JSONField(null=True)
-    """As the executor last reported it, until it runs."""
+    """The pod as the executor last reported it, until it runs."""
     pod_created_at = models.DateTimeField(null=True)
     initializing_since = models.DateTimeField(null=True)
     initializing_checks = models.SmallIntegerField(default=0, db_default=0)
     unknown_checks = models.SmallIntegerField(default=0, db_default=0)
     suspected = models.BooleanField(default=False, db_default=False)
-    """A check has seen what fails a start when it is seen again."""
+    """Whether a check saw a problem that fails the start if the next check sees it, too."""
 
     class Meta:
         indexes = [
@@ -89,7 +89,7 @@ class Lease(models.Model):
 
 
 class QueueUsage(models.Model):
-    """What a queue holds and how that is remembered; costs are shares of the pool."""
+    """The amounts that a queue holds, and its decayed priority; costs are shares of the pool."""
 
     queue = models.OneToOneField(Queue, models.CASCADE, primary_key=True, related_name="usage")
     used = models.JSONField(default=dict)
@@ -107,11 +107,11 @@ class QueueUsage(models.Model):
 
 
 class Pool(models.Model):
-    """What all executors have together, when it was last added up. One row."""
+    """The total of all executors when it was last added up. One row."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     amounts = models.JSONField(default=dict)
-    """By resource, as text; "sessions" is one of them."""
+    """Amounts by resource, as text; "sessions" is one of them."""
     computed_at = models.DateTimeField()
 
     class Meta:

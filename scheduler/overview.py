@@ -1,4 +1,4 @@
-"""What goes on just now, for whoever looks on, in a handful of statements however much that is."""
+"""The overview of current work, read with a fixed number of statements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from sessions_app.selectors.sessions import projects_visible
 from sessions_app.selectors.throughput import Pace, pace
 
 LISTED = 200
-"""Queues that are told of one by one."""
+"""Maximum number of queues that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class QueueLook:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it. `queues` has those with the most work first, `more_queues` is how many others
-    have some; `executors` are those of `executors_listed`, None for
-    whom they are none of their business."""
+    """The overview. `queues` are those with the most work first, `more_queues` is the number of
+    other queues with work. `executors` are those of `executors_listed`; None if the actor may not
+    see them."""
 
     at: datetime
     waiting: Count
@@ -51,8 +51,8 @@ class Overview:
 
 
 def overview(actor: Actor, address: str | None = None) -> Overview:
-    """What goes on in the projects that the actor may see, or in the one of this address."""
-    # Whoever sees everything asks without a list of projects, which is cheaper.
+    """Return the overview of the projects that the actor may see, or of the one at this address."""
+    # An actor who sees everything asks without a list of projects, which is cheaper.
     everything = actor.is_cluster_admin and address is None
     projects = None if everything else projects_visible(actor, address)
     queues = queues_visible(actor)
@@ -81,14 +81,14 @@ def overview(actor: Actor, address: str | None = None) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What waits in queues and what runs, by the queue's key."""
+    """The waiting sessions and the held amounts of queues, by queue id."""
 
     waiting: Mapping[int, Count]
     used: Mapping[int, Amounts]
 
     @property
     def busy(self) -> list[int]:
-        """The queues that have any, those that hold most first."""
+        """Return the ids of queues with work, those that hold most first."""
         return sorted(
             self.waiting.keys() | self.used.keys(),
             key=lambda key: (-self.live(key), -self.waits(key).value, key),

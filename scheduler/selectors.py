@@ -1,4 +1,4 @@
-"""Reads of executors and of what they hold; the first argument is who asks."""
+"""Selectors of executors and their leases; the first argument is the actor."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ _LEASED = ("session__project__domain", "session__queue")
 
 
 def executors_listed(actor: Actor, action: Action = Action.EXECUTOR_READ) -> QuerySet[Any]:
-    """All executors, with how many leases and nodes each has (`lease_count`, `node_count`).
+    """Return all executors, with the counts `lease_count` and `node_count`.
 
     Raises `NotPermitted`.
     """
@@ -34,7 +34,7 @@ def executors_listed(actor: Actor, action: Action = Action.EXECUTOR_READ) -> Que
 
 
 def executor_get(actor: Actor, name: str, action: Action = Action.EXECUTOR_READ) -> Any:
-    """One executor, as `executors_listed`; raises `NotPermitted`, `NotFound`."""
+    """Return one executor, as `executors_listed` does. Raises `NotPermitted`, `NotFound`."""
     found = executors_listed(actor, action).filter(name=name).first()
     if found is None:
         raise NotFound(f"no executor {name}")
@@ -47,7 +47,7 @@ def executors_all() -> QuerySet[Executor]:
 
 
 def executor_leases(executor: Executor) -> QuerySet[Lease]:
-    """What an executor holds, with the sessions; the oldest lease has the lowest token."""
+    """Return the leases of an executor, with their sessions; the oldest has the lowest token."""
     leases = Lease.objects.filter(executor=executor)
     return leases.select_related(*_LEASED)
 
@@ -55,7 +55,7 @@ def executor_leases(executor: Executor) -> QuerySet[Lease]:
 def executors_leases(
     actor: Actor, executors: Sequence[Executor], behind: int | None, limit: int
 ) -> list[list[Lease]]:
-    """What each executor holds behind a fencing token, as `executor_leases` gives it."""
+    """Return the leases of each executor after a fencing token, as `executor_leases` does."""
     authorize(actor, Action.EXECUTOR_READ)
     rows = Lease.objects.filter(executor=OuterRef("pk")).select_related(*_LEASED)
     if behind is not None:
@@ -68,7 +68,7 @@ def executors_leases(
 def executors_nodes(
     actor: Actor, executors: Sequence[Executor], behind: str, limit: int
 ) -> list[list[dict[str, Any]]]:
-    """The nodes of each executor behind a name, by name."""
+    """Return the nodes of each executor after a name, sorted by name."""
     authorize(actor, Action.EXECUTOR_READ)
     keys = [each.pk for each in executors]
     told = dict(Executor.objects.filter(pk__in=keys).values_list("pk", "nodes"))
@@ -82,7 +82,10 @@ def executors_nodes(
 
 
 def projects_named(addresses: Collection[str]) -> list[Project]:
-    """The projects of these addresses (`domain/name`); raises `InvalidInput` naming `projects`."""
+    """Return the projects at these addresses (`domain/name`).
+
+    Raises `InvalidInput` for `projects` if one is missing.
+    """
     wanted = set(addresses)
     address = Concat("domain__name", Constant("/"), "name")
     found: list[Project] = list(

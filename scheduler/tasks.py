@@ -1,4 +1,4 @@
-"""Celery tasks of the scheduler: short steps, safe to run twice."""
+"""Celery tasks of the scheduler. They are short and safe to run twice."""
 
 from celery import shared_task
 
@@ -15,7 +15,7 @@ from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS
 
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
 def sweep_leases() -> None:
-    """Expire what is past its deadline, tell whose silence will end in that, go on with drains."""
+    """Expire overdue leases, log silent executors, and continue drains."""
     silence_tell()
     while max(leases_expire()) == BATCH:
         pass
@@ -24,19 +24,19 @@ def sweep_leases() -> None:
 
 @shared_task(name="scheduler.tasks.sweep_orphaned_leases", ignore_result=True)
 def sweep_orphaned_leases() -> int:
-    """Delete leases that no longer count, such as those of cancelled sessions; how many."""
+    """Delete leases that no longer count, such as of cancelled sessions. Return the number."""
     return leases_sweep_orphans()
 
 
 @shared_task(name="scheduler.tasks.decay_queue_usage", ignore_result=True)
 def decay_queue_usage() -> int:
-    """Add up what queues hold and let their priorities decay; of how many queues."""
+    """Add up what queues hold and let their priorities decay. Return the number of queues."""
     return queue_usage_refresh()
 
 
 @shared_task(name="scheduler.tasks.verify_starts", ignore_result=True)
 def verify_starts() -> int:
-    """Look whether the pods that are due have started; of how many the start had failed."""
+    """Check whether the pods that are due have started. Return how many starts had failed."""
     failed, left = 0, next_check()
     for _ in range(MAX_BATCHES):
         if left is None or left > 0:

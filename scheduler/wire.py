@@ -1,4 +1,4 @@
-"""What executors and the server say to each other; docs/wire.md is the text to it."""
+"""The messages between executors and the server; described in docs/wire.md."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -77,20 +77,20 @@ class LeaseCall(Call):
 
     driver: Annotated[str, Field(max_length=32)] = ""
     nodes: Annotated[list[Node], Field(max_length=20_000)] | None = []
-    """null: as this incarnation said before."""
+    """null: unchanged since the last call of this incarnation."""
     limits: Limits = Limits()
     runs: Annotated[list[Run], Field(max_length=MAX_RUNS)] = []
     round: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Grows with each lease call of an incarnation; 0: this agent does not count."""
+    """Grows with each lease call of an incarnation; 0: the agent does not number its calls."""
     state_id: Annotated[str, Field(max_length=64)] = ""
-    """Of the agent's state directory, which one agent at a time works on; "": it does not say."""
+    """Id of the agent's state directory, which one agent at a time uses; "": not reported."""
     wait_s: Annotated[float, Field(ge=0, le=10)] = 0
     secrets: bool = False
-    """Whether this agent gives runs their `secret_environ`; one that does not gets none of them."""
+    """Whether the agent passes `secret_environ` to runs; if not, it gets none with secrets."""
     trouble: Shortened = ""
-    """Why it can start nothing at present; empty if nothing is wrong."""
+    """Why it cannot start anything now; empty if nothing is wrong."""
     project_troubles: Annotated[dict[Address, Shortened], Field(max_length=MAX_TROUBLES)] = {}
-    """Why it can start nothing of some projects, by project (`domain/name`)."""
+    """Why it cannot start sessions of some projects, by project (`domain/name`)."""
 
 
 class ReportsCall(Call):
@@ -110,7 +110,7 @@ class Report(Run):
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     termination: dict[str, Any] | None = None
     pod: dict[str, Any] | None = None
-    """What the cluster says of the run now, as the Kubernetes API has it, trimmed."""
+    """The run as its cluster shows it now: the pod as in the Kubernetes API, trimmed."""
 
     @field_validator("status")
     @classmethod
@@ -125,8 +125,8 @@ class Return(Run):
 
     reason: Shortened = ""
     own_trouble: bool = False
-    """The reason lies with the executor, and nothing was started: the session is not charged, and
-    may have been accepted."""
+    """Whether the reason lies with the executor and nothing was started: then the session is not
+    charged, and may have been accepted."""
 
 
 class ReturnCall(Call):
@@ -179,7 +179,7 @@ class LeasedSession(WireModel):
     queue: str
     environ: dict[str, str]
     secret_environ: dict[str, str] = Field(default={}, repr=False)
-    """For the run alone: nothing may keep or tell it."""
+    """Only for the run: nothing may store or log it."""
     avoid_node: str
     spec: LeasedSpec
 

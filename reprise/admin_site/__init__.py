@@ -1,1 +1,1 @@
-"""The admin as a site: login, front page, periodic tasks. The apps bring the other pages."""
+"""The admin as a site: login, front page, periodic tasks. The other pages are in the apps."""

@@ -1,12 +1,12 @@
-"""Django's admin, with the site of the operators in the place of its own."""
+"""The configuration of Django's admin with the operators' site as its default."""
 
 from django.contrib.admin.apps import SimpleAdminConfig
 
 
 class OperatorsConfig(SimpleAdminConfig):
-    """Under a module of its own, because naming the site's would load it too soon.
+    """The configuration of the admin; in site.py it would load the site too soon.
 
-    Forms and pages are found by `reprise.urls`: a worker or a command starts without them.
+    `reprise.urls` imports forms and pages, so that workers and commands start without them.
     """
 
     default_site = "reprise.admin_site.site.OperatorsSite"

@@ -1,4 +1,4 @@
-"""The first page of the admin in numbers, and the way to all others."""
+"""The overview page of the admin, and its sidebar."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,11 +15,11 @@ from sessions_app.selectors.retry_config import switches_moved
 
 WINDOW = timedelta(hours=24)
 SHOWN = 20
-"""Silent executors and moved switches that are named."""
+"""Maximum number of silent executors and changed switches that are named."""
 
 
 def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """What an operator wants to know first."""
+    """Return the context of the overview page."""
     now = database_now()
     silent = executors_all().exclude(last_seen_at__gte=silent_before(now)).order_by("name")
     failures = failures_by_cause(now, WINDOW)
@@ -84,11 +84,11 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
 )
-"""Group -> title, symbol and list of each page; another noun is another line."""
+"""Groups with the title, icon and list of each page; a new kind of record is a new line."""
 
 
 def navigation(_: HttpRequest) -> list[dict[str, Any]]:
-    """The sidebar."""
+    """Return the sidebar."""
     first = {"title": "Overview", "icon": "dashboard", "link": reverse("admin:index")}
     groups: list[dict[str, Any]] = [{"items": [first]}]
     for title, pages in _PAGES:

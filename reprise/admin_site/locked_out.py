@@ -1,4 +1,4 @@
-"""The answer to whoever had too many wrong passwords."""
+"""The answer to a client that sent too many wrong passwords."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.shortcuts import render
 def locked_out(
     request: HttpRequest, _response: HttpResponse | None, _credentials: dict[str, Any] | None
 ) -> HttpResponse:
-    """Return the page that says how long no password is looked at."""
+    """Return the page that says how long no password is checked."""
     seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
     context = {"minutes": max(1, round(seconds / 60))}
     answer = render(request, "locked_out.html", context, status=429)

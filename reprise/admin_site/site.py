@@ -13,7 +13,7 @@ from sessions_app.core.errors import DomainError
 
 
 def may_operate(user: object) -> bool:
-    """Whether the table of authorization lets a signed-in user into the admin."""
+    """Return whether the authorization table lets a signed-in user into the admin."""
     if not isinstance(user, User) or not user.is_active:
         return False
     try:
@@ -24,23 +24,23 @@ def may_operate(user: object) -> bool:
 
 
 class OperatorLoginForm(AuthenticationForm):  # type: ignore[misc]  # the theme is untyped
-    """Says at once who has no business here."""
+    """A login form that refuses users who may not enter the admin."""
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
-        """Django's hook."""
+        """Raise `ValidationError` if the user may not enter the admin."""
         if not may_operate(user):
             raise ValidationError("Only cluster admins work here.", code="invalid_login")
 
 
 class OperatorsSite(UnfoldAdminSite):  # type: ignore[misc]  # the theme is untyped
-    """For cluster admins; to others, staff or not, it is closed."""
+    """The admin site, for cluster admins only; being staff is not enough."""
 
     login_form = OperatorLoginForm
     site_url = "/"
     index_title = "Overview"
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """Django's hook."""
+        """Return whether the user may enter the admin."""
         return may_operate(request.user)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -48,7 +48,7 @@ class OperatorsSite(UnfoldAdminSite):  # type: ignore[misc]  # the theme is unty
         raise Http404
 
     def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
-        """Django's, which sends the database what it cannot store."""
+        """Answer 404 to NUL characters, which the database cannot store."""
         if any("\x00" in text for text in request.GET.values()):
             raise Http404
         found: HttpResponse = super().autocomplete_view(request)

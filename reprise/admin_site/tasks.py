@@ -1,4 +1,4 @@
-"""Admin of the machinery: periodic tasks with their last run, parked tasks, heartbeats."""
+"""Admin pages of the machinery: periodic tasks with their last run, parked tasks, heartbeats."""
 
 import json
 from typing import Any
@@ -32,11 +32,11 @@ from sessions_app.services.write.records import record_type
 
 
 class TaskWidget(UnfoldAdminSelectWidget, TaskSelectWidget):  # type: ignore[misc]  # untyped
-    """The names of all tasks that a worker knows."""
+    """A choice of the names of all tasks that a worker knows."""
 
 
 class PeriodicTaskForm(BeatsForm):  # type: ignore[misc]  # untyped
-    """django-celery-beat's, in the clothes of the theme."""
+    """The form of django-celery-beat in the theme."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,17 +44,17 @@ class PeriodicTaskForm(BeatsForm):  # type: ignore[misc]  # untyped
         self.fields["regtask"].widget = TaskWidget()
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook; django-celery-beat's stumbles over a name that was refused before."""
+        """Validate the form; the parent's `clean` fails if the task name was refused before."""
         self.cleaned_data.setdefault("task", "")
         cleaned: dict[str, Any] = super().clean()
         return cleaned
 
     def clean_args(self) -> str:
-        """Django's hook: positional arguments."""
+        """Return the positional arguments; they must be a JSON list."""
         return self._json("args", list)
 
     def clean_kwargs(self) -> str:
-        """Django's hook: arguments by name."""
+        """Return the arguments by name; they must be a JSON object."""
         return self._json("kwargs", dict)
 
     def _json(self, field: str, kind: type[Any]) -> str:
@@ -69,7 +69,7 @@ class PeriodicTaskForm(BeatsForm):  # type: ignore[misc]  # untyped
 
 
 class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyped
-    """What beat ticks: changeable, with what the last run did."""
+    """The admin page of the periodic tasks that beat runs, with the result of the last run."""
 
     form = PeriodicTaskForm
     list_before_template = "admin/beat_note.html"
@@ -90,7 +90,7 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
     )
 
     def audited_as(self, record: Any) -> tuple[str, str]:
-        """As the base says."""
+        """Return the type and the name that the audit log uses."""
         return record_type(PeriodicTask), record.name
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -160,10 +160,10 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
 
 
 class ScheduleForm(OperatorForm):
-    """Refuses what beat would stumble over, again and again."""
+    """A form that refuses schedules on which beat would fail."""
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook."""
+        """Refuse a schedule that has no next time."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if not self.errors:
             try:
@@ -174,17 +174,17 @@ class ScheduleForm(OperatorForm):
 
 
 class ScheduleAdmin(RecordAdmin):
-    """An interval or a crontab that periodic tasks refer to."""
+    """The admin page of intervals and crontabs that periodic tasks refer to."""
 
     form = ScheduleForm
 
     def audited_as(self, record: Any) -> tuple[str, str]:
-        """As the base says: it has no name."""
+        """Return the type and the key that the audit log uses; schedules have no name."""
         return record_type(type(record)), str(record.pk)
 
 
 class ParkedTaskAdmin(ReadOnlyAdmin):
-    """Poison: what killed every worker that took it."""
+    """The admin page of parked tasks, which killed every worker that took them."""
 
     list_display = ("name", "arguments", "queue", "state", "times", "reason", "parked_at")
     list_filter = ("state", "queue")
@@ -212,13 +212,13 @@ class ParkedTaskAdmin(ReadOnlyAdmin):
 
 
 class HeartbeatAdmin(ReadOnlyAdmin):
-    """Which workers, beats and web processes live."""
+    """The admin page of the workers, beats and web processes that live."""
 
     list_display = ("part", "name", "started_at", "seen_at", "doing")
 
 
 def register(site: admin.AdminSite) -> None:
-    """Put these in the place of django-celery-beat's own."""
+    """Replace the admin pages of django-celery-beat with these."""
     beats: tuple[type[Model], ...] = (
         PeriodicTask, IntervalSchedule, CrontabSchedule, ClockedSchedule, SolarSchedule
     )  # fmt: skip

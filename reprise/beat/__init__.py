@@ -1,1 +1,1 @@
-"""The process that sends periodic tasks, and runs urgent ones itself. Tasks are in tasks.py."""
+"""The beat process: sends periodic tasks, and runs urgent ones itself. Tasks are in tasks.py."""

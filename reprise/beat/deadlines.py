@@ -1,7 +1,7 @@
-"""The sweeps of deadlines, one batch at a time: what beat runs when no worker does.
+"""The sweeps of deadlines, one batch at a time, which beat runs when no worker does.
 
-Each batch is some short transactions of its own, and harmless beside a worker that runs the same:
-whoever comes second finds the rows locked or moved, and passes them over.
+Each batch consists of short transactions and is safe beside a worker that runs the same: the second
+one finds the rows locked or changed, and skips them.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sessions_app.services.chains import dispatch
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep of deadlines; `batch` tells how much it did and whether there may be more."""
+    """A sweep of deadlines; `batch` returns how much it did and whether there may be more."""
 
     lock: AdvisoryLock
     batch: Callable[[], tuple[int, bool]]
@@ -34,7 +34,7 @@ def _retries() -> tuple[int, bool]:
 
 
 def _leases() -> tuple[int, bool]:
-    """Expire one batch of each kind, and go on with drains."""
+    """Expire one batch of each kind, and continue drains."""
     silence_tell()
     expired = expire.leases_expire()
     more = max(expired) == expire.BATCH
@@ -57,4 +57,4 @@ SWEEPS = {
     "scheduler.tasks.sweep_leases": Sweep(AdvisoryLock.SWEEP_LEASES, _leases),
     "scheduler.tasks.verify_starts": Sweep(AdvisoryLock.SWEEP_STARTS, _starts),
 }
-"""By the name of the Celery task that does the same; these are `periodic.DEADLINES`."""
+"""Sweeps by the name of the Celery task that does the same; the names are `periodic.DEADLINES`."""

@@ -28,12 +28,12 @@ SWEEPS = {
     "deliver webhooks": ("sessions_app.tasks.sweep_webhooks", 15, "webhooks"),
     "metrics snapshot": ("reprise.tasks.count_events", 60, "maintenance"),
 }
-"""Name -> task, seconds between runs, queue."""
+"""Periodic tasks: name -> task, seconds between runs, queue."""
 
 DEADLINES = frozenset(
     SWEEPS[name][0] for name in ("sweep due retries", "expire leases", "verify starts")
 )
-"""Tasks that retries and leases wait for: if no worker does them, beat does (`standby.py`)."""
+"""Tasks that retries and leases depend on: if no worker runs them, beat does (`standby.py`)."""
 
 SAME_SECONDS = 29.0
 TEXT_LENGTH = 2_000
@@ -55,10 +55,10 @@ _RECORD = """
 
 
 class RunLog:
-    """Writes down the runs of periodic tasks of this process.
+    """Records the runs of periodic tasks of this process.
 
-    A run that says the same as the one before is written at most every `SAME_SECONDS`, with the
-    number of those that were passed over: an idle server has little to tell.
+    A run with the same result as the one before is written at most every `SAME_SECONDS`, with the
+    number of skipped runs, so that an idle server writes little.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class RunLog:
     def record(
         self, name: str, began: float, seconds: float, *, result: str = "", error: str = ""
     ) -> None:
-        """Take a run that began at `began` (seconds since the epoch) and took `seconds`."""
+        """Record a run that began at `began` (seconds since the epoch) and took `seconds`."""
         with self._lock:
             at, *said = self._written.get(name, (float("-inf"), "", ""))
             if not error and said == [result, error] and began < at + SAME_SECONDS:
@@ -90,7 +90,7 @@ class RunLog:
             with connection.cursor() as cursor:
                 cursor.execute(_RECORD, values)
         except DatabaseError as failure:
-            # The run itself went as it went.
+            # A failure to record does not change the result of the run.
             logger.warning("the run of %r is not recorded: %s", name, failure)
 
 
@@ -98,14 +98,14 @@ run_log = RunLog()
 
 
 def sweep_taken(task: str) -> None:
-    """Tell beat that a worker begins a task, if that is one of `DEADLINES`: one statement."""
+    """Record that a worker has begun a task, if it is one of `DEADLINES`; beat reads this."""
     if task not in DEADLINES:
         return
     try:
         with connection.cursor() as cursor:
             cursor.execute(_TAKEN, [task])
     except DatabaseError as failure:
-        # Beat then runs it, too, which is harmless.
+        # Beat then runs the task, too, which is harmless.
         logger.warning("the start of %r is not recorded: %s", task, failure)
 
 
@@ -114,7 +114,7 @@ def _storable(text: str) -> str:
 
 
 def ensure_periodic_tasks(**_kwargs: Any) -> None:
-    """Make the rows that are missing; rows that are there belong to the operators."""
+    """Create the rows that are missing; existing rows belong to the operators."""
     from django_celery_beat.models import (  # noqa: PLC0415  # needs the registry
         IntervalSchedule,
         PeriodicTask,
@@ -127,6 +127,6 @@ def ensure_periodic_tasks(**_kwargs: Any) -> None:
             every, _ = IntervalSchedule.objects.get_or_create(
                 every=seconds, period=IntervalSchedule.SECONDS
             )
-            # Beat lets its messages expire after one interval: nothing piles up while workers are
+            # Beat's messages expire after one interval, so that none pile up while workers are
             # down.
             PeriodicTask.objects.create(name=name, task=task, interval=every, queue=queue)

@@ -1,7 +1,7 @@
-"""Beat: django-celery-beat's scheduler, of which one ticks and the others wait.
+"""Beat: django-celery-beat's scheduler, of which one process ticks and the others wait.
 
-It waits for no broker: messages leave through a thread, and what no worker takes in time of the
-sweeps of deadlines runs here, in another thread.
+Beat never waits for the broker: a thread sends the messages. Sweeps of deadlines that no worker
+begins in time run here, in another thread.
 """
 
 import logging
@@ -24,11 +24,11 @@ from sessions_app.locks import AdvisoryLock
 logger = logging.getLogger(__name__)
 
 MAX_INTERVAL = 5.0
-"""Seconds after which a change in the admin is seen at the latest."""
+"""Maximum seconds until a change in the admin is noticed."""
 WAIT_SECONDS = 2.0
-"""Between two attempts of a waiting beat."""
+"""Seconds between two attempts of a waiting beat to take the lock."""
 ONCE_MORE = {"max_retries": 1, "interval_start": 0}
-"""The first message after a restart of the broker meets a connection that is gone."""
+"""Retry policy of messages: the first one after a broker restart meets a dead connection."""
 
 
 def _in_a_line(error: Exception) -> str:
@@ -36,7 +36,7 @@ def _in_a_line(error: Exception) -> str:
 
 
 class BeatLock:
-    """The right to tick: an advisory lock, which is gone with the connection that holds it."""
+    """The right to tick: an advisory lock, which ends with the connection that holds it."""
 
     def __init__(self) -> None:
         self._connection: psycopg.Connection[Any] | None = None
@@ -44,7 +44,7 @@ class BeatLock:
         self._seen = 0.0
 
     def hold(self) -> bool:
-        """Whether this beat may tick; takes the lock if nobody has it. Never waits for it."""
+        """Return whether this beat may tick; take the lock if it is free. Never waits."""
         try:
             return self._still_held() or self._take()
         except psycopg.Error as error:
@@ -55,7 +55,8 @@ class BeatLock:
     def _still_held(self) -> bool:
         if self._connection is None:
             return False
-        # A live connection has nothing to say: what can be read is its end, and costs no statement.
+        # A live, idle connection has nothing to read. If it is readable it has ended; the check
+        # costs no statement.
         readable, _, _ = select.select([self._connection.fileno()], [], [], 0)
         if readable:
             self._connection.execute("SELECT 1")
@@ -71,14 +72,14 @@ class BeatLock:
             connection.close()
             return False
         self._connection = connection
-        # Whoever ticked before does so no more.
+        # The beat that ticked before does not any more.
         heartbeats.forget(connection, "beat", None)
         heartbeats.beat(connection, "beat", self.name)
         self._seen = time.monotonic()
         return True
 
     def release(self) -> None:
-        """Let another one tick, at once."""
+        """Release the lock, so that another beat can tick at once."""
         try:
             if self._connection is not None:
                 heartbeats.forget(self._connection, "beat", self.name)
@@ -93,7 +94,7 @@ class BeatLock:
 
 
 class Entry(ModelEntry):  # type: ignore[misc]  # django-celery-beat is untyped
-    """A periodic task whose message is worth nothing when the next one comes."""
+    """A periodic task whose message expires when the next one is due."""
 
     def __init__(self, model: Any, app: Any = None) -> None:
         super().__init__(model, app=app)
@@ -105,13 +106,13 @@ class Entry(ModelEntry):  # type: ignore[misc]  # django-celery-beat is untyped
 
 
 class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
-    """The scheduler of `celery -A reprise beat` and of standalone."""
+    """The scheduler of `celery -A reprise beat` and of the standalone server."""
 
     Entry = Entry
     _dirty: set[str]
     _schedule: Any
-    # Messages leave through the application's pool of connections, which gives up on a dead broker
-    # after a short while instead of ending beat.
+    # The application's pool of connections sends messages: it gives up on a dead broker after a
+    # short while instead of ending beat.
     producer = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -122,12 +123,12 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         self._looked = 0.0
         kwargs["max_interval"] = kwargs.get("max_interval") or MAX_INTERVAL
         super().__init__(*args, **{**kwargs, "lazy": True})
-        # At exit it would write once more, after `close`, without the lock and perhaps without a
-        # database.
+        # Celery's finalizer would write again at exit, after `close`, without the lock and perhaps
+        # without a database.
         self._finalize.cancel()
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """One step, if this is the beat that ticks; seconds until the next one."""
+        """Do one step if this beat holds the lock. Return the seconds until the next one."""
         held, self._holds = self._holds, self._lock.hold()
         if not self._holds:
             self._standby.rest()
@@ -149,7 +150,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         return pause
 
     def _begin(self) -> None:
-        # What another beat did meanwhile is in the rows.
+        # Another beat may have changed the rows meanwhile.
         self._forget_schedule()
         self.setup_schedule()
 
@@ -159,7 +160,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         self._initial_read = True
 
     def schedule_changed(self) -> bool:
-        """As django-celery-beat's, which asks the database at every tick; here every 5 s."""
+        """Return whether the schedule changed; asks the database every 5 s, not at every tick."""
         if time.monotonic() < self._looked + MAX_INTERVAL:
             return False
         self._looked = time.monotonic()
@@ -167,25 +168,25 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
         return changed
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:  # noqa: ARG002  # Celery's signature
-        """Have a due task's message sent; the next interval makes up for a failure."""
+        """Send a due task's message; if that fails, the next interval sends again."""
         self._standby.want(entry.task)
         self._sender.put(entry)
-        # What ran when is written down from time to time, as Celery does after each message.
+        # The last run times are saved from time to time, as Celery does after each message.
         self._tasks_since_sync += 1
         if self.should_sync():
             self._do_sync()
 
     def sync(self) -> None:
-        """Write down what ran when; what fails is said in a line, and written by the next one.
+        """Save the last run times; log a failure in one line, and try again next time.
 
-        As django-celery-beat's, which logs a traceback and forgets the entry that failed.
+        django-celery-beat's own method logs a traceback and forgets the entry that failed.
         """
         waiting, self._dirty = self._dirty, set()
         try:
             close_old_connections()
             while waiting:
                 name = next(iter(waiting))
-                # One that was deleted meanwhile has nothing to be written.
+                # An entry that was deleted meanwhile has nothing to save.
                 with suppress(KeyError, TypeError, ObjectDoesNotExist):
                     self._schedule[name].save()
                 waiting.discard(name)
@@ -210,7 +211,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
             self._standby.sent(entry.task)
 
     def close(self) -> None:
-        """Write down what ran when, and let another beat tick."""
+        """Save the last run times, and release the lock."""
         self._sender.close()
         self._standby.close()
         if self._holds:

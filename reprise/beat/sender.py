@@ -1,4 +1,4 @@
-"""Sends the messages of due tasks in a thread of its own, so that beat waits for no broker."""
+"""A thread that sends the messages of due tasks, so that beat does not wait for the broker."""
 
 import threading
 from collections.abc import Callable
@@ -10,8 +10,8 @@ STOP_SECONDS = 2.0
 class Sender:
     """Calls `send` with one entry after the other.
 
-    An entry whose message still waits for an earlier one to leave is sent once, not twice: beat
-    wants the same task again before a broker that hangs has answered.
+    An entry that still waits is sent once, not twice: beat puts the same task again before a broker
+    that hangs has answered.
     """
 
     def __init__(self, send: Callable[[Any], None]) -> None:
@@ -22,16 +22,16 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def put(self, entry: Any) -> None:
-        """Have an entry sent soon; never waits."""
+        """Queue an entry; never waits."""
         with self._changed:
             self._waiting[entry.name] = entry
-            if self._thread is None:  # a thread does not survive a fork: it begins here
+            if self._thread is None:  # a thread does not survive a fork, so it starts here
                 self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
                 self._thread.start()
             self._changed.notify()
 
     def close(self) -> None:
-        """Send what waits, if that takes no longer than `STOP_SECONDS`."""
+        """Send the waiting entries, for at most `STOP_SECONDS`."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -1,8 +1,8 @@
-"""Beat runs the sweeps of deadlines itself while their messages reach no worker.
+"""Standby: beat runs the sweeps of deadlines itself while their messages reach no worker.
 
-A sweep of deadlines is wanted when its time comes. If the broker does not take its message, or no
-worker has begun it some seconds later (`sweep_taken_within`), beat runs all of these sweeps in a
-thread of its own, again and again, until a worker begins what is wanted.
+A sweep is wanted when its time comes. If the broker refuses its message, or no worker has begun it
+within `sweep_taken_within` seconds, beat runs all of these sweeps in a thread of its own, again and
+again, until a worker begins what is wanted.
 """
 
 import logging
@@ -31,9 +31,10 @@ BY_BEAT = "run by beat itself"
 
 
 class Standby:
-    """Decides when beat runs the sweeps of deadlines, and runs them; `name`: of its heartbeat.
+    """Decides when beat runs the sweeps of deadlines, and runs them.
 
-    All methods but the thread's own only change what it knows, and never wait.
+    `name` is that of its heartbeat. Methods that other threads call only change its state, and
+    never wait.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,7 +49,7 @@ class Standby:
         self._thread: threading.Thread | None = None
 
     def schedule(self, sweeps: Mapping[str, str]) -> None:
-        """Know which periodic tasks are on, as task -> name; what is off is wanted no more."""
+        """Set the tasks that are on, as task -> name; other sweeps are not wanted."""
         found = {task: name for task, name in sweeps.items() if task in SWEEPS}
         with self._changed:
             self._sweeps = found
@@ -57,7 +58,7 @@ class Standby:
                 self._refused.pop(gone, None)
 
     def want(self, task: str) -> None:
-        """Note that the time of a sweep has come; one that was wanted already stays so."""
+        """Note that a sweep is due; keep the earlier time if it is wanted already."""
         if task not in SWEEPS:
             return
         with self._changed:
@@ -66,12 +67,12 @@ class Standby:
             self._changed.notify()
 
     def sent(self, task: str) -> None:
-        """Note that the broker has taken a message."""
+        """Note that the broker took a message."""
         with self._changed:
             self._refused.pop(task, None)
 
     def refused(self, task: str, why: str) -> None:
-        """Note that the broker has not taken a message: there is nothing to wait for."""
+        """Note that the broker refused a message, so that there is no need to wait."""
         if task not in SWEEPS:
             return
         with self._changed:
@@ -79,12 +80,12 @@ class Standby:
             self._changed.notify()
 
     def rest(self) -> None:
-        """Forget everything: another beat ticks, or none."""
+        """Forget the state, because this beat does not tick."""
         with self._changed:
             self._sweeps, self._wanted, self._refused, self._reason = {}, {}, {}, ""
 
     def close(self) -> None:
-        """End the thread, after the batch that it is at."""
+        """End the thread after its current batch."""
         self.rest()
         with self._changed:
             self._closed = True
@@ -93,7 +94,7 @@ class Standby:
             self._thread.join(STOP_SECONDS)
 
     def _start(self) -> None:
-        # A thread does not survive a fork: it begins with the first tick.
+        # A thread does not survive a fork, so it starts with the first tick.
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="standby", daemon=True)
             self._thread.start()
@@ -114,7 +115,7 @@ class Standby:
             self._not_before = time.monotonic() + settings.REPRISE["sweep_standby_every"]
 
     def _pause(self) -> float | None:
-        """Return the seconds until the next look, None if nothing is wanted."""
+        """Return the seconds until the next check; None if nothing is wanted."""
         now = time.monotonic()
         if self._reason:
             return self._not_before - now
@@ -133,7 +134,7 @@ class Standby:
             self._sweep()
 
     def _why(self) -> str:
-        """Return why beat is to run the sweeps now; empty if workers do."""
+        """Return why beat has to run the sweeps now; "" if workers do."""
         asked = time.monotonic()
         with connection.cursor() as cursor:
             cursor.execute(_AGES)
@@ -150,7 +151,7 @@ class Standby:
         return f"no worker has begun {names} within {patience:g} s" if late else ""
 
     def _tell(self, reason: str) -> None:
-        """Write to the heartbeat, which the admin and `/readyz` show, and to the log."""
+        """Write the reason to the heartbeat, which the admin and `/readyz` show, and to the log."""
         began = bool(reason) != bool(self._reason)
         with connection.cursor() as cursor:
             said = f"{DOING}: {reason}"[:REASON_LENGTH].replace("\0", "") if reason else ""
@@ -163,7 +164,7 @@ class Standby:
             logger.warning("beat: workers run the sweeps of deadlines again")
 
     def _sweep(self) -> None:
-        """Run a batch of each sweep in turn, until none has more."""
+        """Run a batch of each sweep in turn, until none has more work."""
         pending = dict(self._sweeps)
         while pending:
             pending = {
@@ -174,7 +175,7 @@ class Standby:
 
 
 def _batch(task: str, name: str) -> bool:
-    """Run one batch of a sweep, unless another beat does; whether there may be more."""
+    """Run one batch of a sweep unless another beat does. Return whether there may be more."""
     sweep = SWEEPS[task]
     began, clock = time.time(), time.monotonic()
     try:

@@ -1,1 +1,1 @@
-"""The ASGI front: calls that wait or stream hold no thread. The other calls go to WSGI."""
+"""The ASGI front: calls that wait or stream hold no thread. Other calls go to WSGI."""

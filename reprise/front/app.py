@@ -1,7 +1,7 @@
 """The ASGI front: long polls and streams, which must not hold a thread each.
 
-Every request first goes through the WSGI application, in a thread and as any other; only an
-answer that is to be held or continued stays here, as a coroutine.
+Every request first goes through the WSGI application in a thread, like any other. Only answers that
+have to wait or continue stay here, as coroutines.
 """
 
 import asyncio
@@ -42,23 +42,23 @@ LONG_BODY = re.compile(
     r"/api/v2/(executors/[^/]+/(lease|reports|return|logs)"
     r"|sessions/bulk(-cancel|-retry)?|retry-policies/simulate)/"
 )
-"""Calls whose bodies may have many megabytes, and more time to come."""
+"""Calls whose bodies may have many megabytes, and get more time."""
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_BODY = 16 * 1024 * 1024
 LONGEST_EMPTY_ANSWER = 512
-"""Bytes; a longer one has something to say."""
+"""Maximum size in bytes of an answer without leases or stops."""
 PROBES = frozenset({"/healthz", "/readyz"})
 PROBE_THREADS = 2
 MISFIT_PAUSE = 2.0
-"""Seconds after which sessions that did not fit are looked at again within one long poll."""
+"""Seconds until sessions that did not fit are tried again within one long poll."""
 
 
 class Front:
-    """An ASGI application over the WSGI one; `threads` serve the latter."""
+    """An ASGI application in front of the WSGI one, which runs in `threads` threads."""
 
     def __init__(self, wsgi: Any, *, threads: int = 16):
         self._wsgi = WSGIMiddleware(wsgi, workers=threads)
-        # When all other threads wait for the database, these still answer.
+        # Probes still answer when all other threads wait for the database.
         self._probes = WSGIMiddleware(wsgi, workers=PROBE_THREADS)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
         self._unfinished = Unfinished()
@@ -87,9 +87,9 @@ class Front:
             await self._plain(scope, receive, send)
 
     async def _plain(self, scope: Message, receive: Receive, send: Send) -> None:
-        """An ordinary call; a body that comes slowly holds no thread until it is there."""
+        """Pass an ordinary call on; a slow body holds no thread until it is complete."""
         if scope["method"] in BODILESS:
-            # Whatever comes with it is not waited for.
+            # A body of such a request is not awaited.
             await self._wsgi(scope, _replay(b""), send)  # type: ignore[arg-type]
             return
         body = await self._whole(scope, receive, send)
@@ -98,9 +98,9 @@ class Front:
                 await self._wsgi(_measured(scope, body.size), body.receive, send)  # type: ignore[arg-type]
 
     async def _whole(self, scope: Message, receive: Receive, send: Send) -> SpooledBody | None:
-        """Return the body of a call; one byte more than the limit at most, for the view to refuse.
+        """Return the body of a call, at most one byte more than the limit, for the view to refuse.
 
-        None if its sender went away before the end, or was told why it has no other answer.
+        Return None if the client disconnected before the end, or got an error answer.
         """
         numbers = settings.REPRISE
         limit = int(numbers["unfinished_bodies"])
@@ -135,7 +135,7 @@ class Front:
                 return
 
     def close(self) -> None:
-        """Answer all that is held; thread-safe."""
+        """Answer all waiting calls; thread-safe."""
         self._listener.close_soon()
         self._tail.close_soon()
 
@@ -179,7 +179,7 @@ class Front:
         receive: Receive,
         heard: int,
     ) -> None:
-        """Wait for work or a stop, as long as the agent is there and wants to wait."""
+        """Wait for work or a stop, as long as the agent is connected and wants to wait."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + call.wait_s
         gone = asyncio.ensure_future(receive())
@@ -190,10 +190,10 @@ class Front:
                 await self._listener.wait(heard, pause, gone)
                 quiet = self._listener.heard == heard
                 if gone.done() or (quiet and not passed_over):
-                    return  # the agent's next call looks anyway
+                    return  # the agent's next call checks anyway
                 heard = self._listener.heard
                 if not await self._in_thread(token_find, secret):
-                    return  # withdrawn meanwhile: the agent's next call is told so
+                    return  # revoked meanwhile: the agent's next call is refused
                 found, passed_over = await self._in_thread(look_again, name, call)
                 if found.leases or found.stops:
                     answer.replace(found.model_dump_json().encode())
@@ -203,7 +203,7 @@ class Front:
 
 
 def _limit(scope: Message) -> int:
-    """Up to how many bytes of a body are read; of one that is too long anyway, not all."""
+    """Return the maximum bytes of a body to read; one that is too long is not read whole."""
     if scope["path"] != SIMULATE:
         return MAX_BODY
     told = dict(scope["headers"]).get(b"content-length", b"0")
@@ -211,7 +211,7 @@ def _limit(scope: Message) -> int:
 
 
 def _bearer(scope: Message) -> str:
-    """The token of a request that the application has let pass."""
+    """Return the token of a request that the application has accepted."""
     sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
     return str(sent.partition(" ")[2].strip())
 
@@ -227,7 +227,7 @@ def _address(scope: Message) -> str:
 
 
 def _pace(scope: Message) -> Pace:
-    """Return how fast the body of a call has to come."""
+    """Return the speed that the body of a call must have."""
     numbers = settings.REPRISE
     long = LONG_BODY.fullmatch(scope["path"]) is not None
     seconds = numbers["long_body_timeout" if long else "body_timeout"]
@@ -235,7 +235,7 @@ def _pace(scope: Message) -> Pace:
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
-    """Answer a call whose body is not there, and end the connection."""
+    """Answer a call whose body is incomplete, and close the connection."""
     BODIES_ENDED.labels(str(status)).inc()
     logger.info("body ended", extra={"status": status})
     told = json.dumps(problem(status, why)).encode()
@@ -250,8 +250,7 @@ async def _refuse(send: Send, status: int, why: str) -> None:
 
 
 def _measured(scope: Message, size: int) -> Message:
-    """The request with the length of its body, without which WSGI takes it for empty: one that
-    came in chunks told none."""
+    """Return the request with the length of its body: WSGI takes a chunked one for empty."""
     if any(name == b"content-length" for name, _ in scope["headers"]):
         return scope
     return {**scope, "headers": [*scope["headers"], (b"content-length", b"%d" % size)]}
@@ -271,7 +270,7 @@ def _replay(body: bytes) -> Receive:
 
 
 def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
-    """The call, if its answer has nothing to say and may wait."""
+    """Return the call if its answer is empty and may wait, else None."""
     if answer.status != 200 or len(answer.body) > LONGEST_EMPTY_ANSWER:
         return None
     said = json.loads(answer.body)
@@ -282,7 +281,7 @@ def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
 
 
 class _Captured:
-    """An answer of the WSGI application, kept until it is clear what to send."""
+    """An answer of the WSGI application, kept until we know what to send."""
 
     def __init__(self) -> None:
         self._start: Message = {}
@@ -294,7 +293,7 @@ class _Captured:
 
     @property
     def request_id(self) -> str:
-        """The id that the call has got."""
+        """Return the request id of the call."""
         return request_id_in(self._start["headers"])
 
     async def send(self, message: Message) -> None:
@@ -304,7 +303,7 @@ class _Captured:
             self.body += message.get("body", b"")
 
     def replace(self, body: bytes, status: int = 200, **headers: str) -> None:
-        """Answer with something else, as long as nothing was sent."""
+        """Replace the answer, as long as nothing was sent."""
         self.body = body
         changed = {"content_length": str(len(body)), **headers}
         new = [(name.replace("_", "-").encode(), said.encode()) for name, said in changed.items()]
@@ -313,7 +312,7 @@ class _Captured:
         self._start = {**self._start, "status": status, "headers": [*kept, *new]}
 
     def fail(self, error: Exception) -> None:
-        """Answer as the view would if the database had failed it; raises what is a bug."""
+        """Replace the answer with the view's for a database error; raise other errors."""
         told = exception_handler(error, {})
         if told is None:
             raise error

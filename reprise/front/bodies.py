@@ -1,4 +1,4 @@
-"""Request bodies on their way to the WSGI application: read to the end before a thread is taken."""
+"""Request bodies, read to the end before a thread of the WSGI application is taken."""
 
 import asyncio
 from collections import Counter
@@ -12,37 +12,37 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 
 IN_MEMORY = 1024 * 1024
-"""Bytes; what is more is kept in a temporary file."""
+"""Bytes of a body kept in memory; a longer one goes to a temporary file."""
 PIECE = 256 * 1024
 SETTLED = 1.0
-"""Seconds after which an unfinished body may have to go for a new one."""
+"""Seconds after which an unfinished body may be ended to make room for a new one."""
 TURN = 0.02
-"""Seconds between two looks for a place."""
+"""Seconds between two checks for a free place."""
 
 
 class BodyTooSlowError(Exception):
-    """The body was not there in time."""
+    """The body was not complete in time."""
 
 
 class BodyEndedError(Exception):
-    """The body had to go, since too many were unfinished."""
+    """The body was ended because too many bodies were unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a body has to come: whole in `seconds`, and `rate` bytes a second after `grace`."""
+    """The speed that a body must have: complete in `seconds`, and `rate` bytes/s after `grace`."""
 
     seconds: float
     rate: float
     grace: float
 
     def due(self, size: int) -> float:
-        """Return the second, from its beginning, at which more than `size` bytes must be there."""
+        """Return the second, from its start, by which more than `size` bytes must come."""
         return min(self.seconds, self.grace + size / self.rate)
 
 
 class Place:
-    """One of the unfinished bodies, with the time at which it has to have gone on."""
+    """The place of one unfinished body, with the time by which more of it must have come."""
 
     def __init__(self, address: str, pace: Pace):
         self.address = address
@@ -53,7 +53,7 @@ class Place:
 
     @property
     def settled(self) -> bool:
-        """Return whether the body has had the time in which most bodies are complete."""
+        """Return whether the body had the time in which most bodies are complete."""
         return asyncio.get_running_loop().time() - self._began >= SETTLED
 
     def come(self, size: int) -> None:
@@ -62,21 +62,21 @@ class Place:
             self.timer.reschedule(self._began + self._pace.due(size))
 
     def end(self) -> None:
-        """Stop the reading of this body."""
+        """Stop reading this body."""
         if self.ended:
             return
         self.ended = True
-        # Its time may be over at this moment anyway.
+        # Its timeout may expire at this very moment.
         with suppress(RuntimeError):
             self.timer.reschedule(asyncio.get_running_loop().time())
 
 
 class Unfinished:
-    """The bodies that are on their way: at most `limit`, and `per_address` from one address.
+    """The unfinished bodies: at most `limit`, and `per_address` from one address.
 
-    Where there is no room, the oldest body goes: of the address that has too many, or else of those
-    addresses that have the most. Bodies that have only just begun stay, so that a burst of calls
-    waits for its turn and none of them is refused.
+    If there is no room, the oldest body is ended: of this address if it has too many, else of the
+    addresses that have the most. Bodies that have just begun stay, so that the calls of a burst
+    wait for their turn and none of them is refused.
     """
 
     def __init__(self) -> None:
@@ -87,9 +87,9 @@ class Unfinished:
     async def place(
         self, address: str, pace: Pace, *, limit: int, per_address: int
     ) -> AsyncIterator[Place]:
-        """Wait for room, and hold a place in it.
+        """Wait for room, and hold a place.
 
-        Raises `BodyTooSlowError` or `BodyEndedError` if the body does not come to its end.
+        Raises `BodyTooSlowError` or `BodyEndedError` if the body does not become complete.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + pace.seconds
@@ -113,7 +113,7 @@ class Unfinished:
             self._counts -= Counter([address])  # drops what has come to 0
 
     def _crowd(self, address: str, limit: int, per_address: int) -> list[Place]:
-        """Return those of which one has to go before another comes, the oldest first."""
+        """Return the bodies of which one must end before another may come, the oldest first."""
         if self._counts[address] >= per_address:
             return [each for each in self._places if each.address == address]
         if len(self._places) < limit:
@@ -123,7 +123,7 @@ class Unfinished:
 
 
 class SpooledBody:
-    """A whole body that can be received once more, piece by piece. Close it to free its room."""
+    """A complete body that can be received again, piece by piece. Close it to free its space."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # closed by `close`
@@ -132,9 +132,9 @@ class SpooledBody:
 
     @classmethod
     async def read(cls, receive: Receive, limit: int, place: Place | None = None) -> Self | None:
-        """The body that `receive` brings; one byte more than `limit` at most.
+        """Return the body from `receive`, at most one byte more than `limit`.
 
-        None if its sender went away before the end: half a body is nothing to act on.
+        Return None if the client disconnected before the end: half a body is useless.
         """
         body = cls()
         try:
@@ -150,7 +150,7 @@ class SpooledBody:
         return body
 
     async def _take(self, receive: Receive, limit: int, place: Place | None) -> bool:
-        """Take in what comes; return False if its sender went away."""
+        """Store what arrives; return False if the client disconnected."""
         more = True
         while more and self.size <= limit:
             message = await receive()
@@ -165,7 +165,7 @@ class SpooledBody:
         return True
 
     async def receive(self) -> Message:
-        """The next piece as ASGI tells it; behind the last one, that the sender is gone."""
+        """Return the next piece as an ASGI message; after the last one, a disconnect."""
         if self._left is None:
             return {"type": "http.disconnect"}
         piece = self._file.read(PIECE)
@@ -175,7 +175,7 @@ class SpooledBody:
         return {"type": "http.request", "body": piece, "more_body": more}
 
     def bytes(self) -> bytes:
-        """All of it at once."""
+        """Return the whole body at once."""
         self._left = None
         return self._file.read()
 

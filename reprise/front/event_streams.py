@@ -1,8 +1,8 @@
-"""Events as server-sent events: of one session, or of a whole job set.
+"""Events as server-sent events, of one session or of a whole job set.
 
-The WSGI application gives the head of the answer and so checks who asks. What is in the log is
-then read in slices, what comes after that arrives from the tail that all readers share: a reader,
-however slow, holds no thread, no database connection and a bounded number of events.
+The WSGI application makes the head of the answer and thereby checks permission. Logged events are
+then read in slices; later ones come from the tail that all readers share. A reader, however slow,
+holds no thread, no database connection and a bounded number of events.
 """
 
 import asyncio
@@ -43,16 +43,16 @@ logger = logging.getLogger(__name__)
 SESSION = re.compile(r"/api/v2/sessions/([0-9a-f-]{36})/events/")
 JOB_SET = re.compile(r"/api/v2/job-sets/([^/]+)/events/")
 SLICE = 500
-"""Events read from the table at once."""
+"""Number of events read from the table at once."""
 PING_SECONDS = 10.0
-"""Silence after which a comment keeps the connection alive."""
+"""Seconds of silence after which a comment keeps the connection alive."""
 HELLO = b"retry: 1000\n\n"
-"""Tells browsers after how many milliseconds to come again."""
+"""Tells browsers after how many milliseconds to reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What was read from the table: text to send, and whether more is there or none can come."""
+    """A read of the table: the text to send, and whether more is there or none can come."""
 
     text: bytes
     more: bool
@@ -60,34 +60,34 @@ class Slice:
 
 
 class Feed(Protocol):
-    """One reader's way through the log."""
+    """The position of one reader in the log."""
 
     @property
     def key(self) -> Key:
-        """What to listen to at the tail."""
+        """Return the key to subscribe to at the tail."""
         ...
 
     def read(self) -> Slice:
-        """The next slice from the table."""
+        """Return the next slice from the table."""
         ...
 
     def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
-        """What of the news to send, and whether the table has to be looked at again."""
+        """Return the text to send for these events, and whether to read the table again."""
         ...
 
 
 class SessionFeed:
-    """A session's events in the order of `seq`, which is that of ids; told by id.
+    """A session's events in the order of `seq`, which is that of ids; their SSE id is the event id.
 
-    The tail may bring them in another order, or one that the table had before: what does not
-    continue what was sent is read from the table, where `seq` has no gaps.
+    The tail may bring events in another order, or ones already read from the table. Events that do
+    not continue what was sent are read from the table, where `seq` has no gaps.
     """
 
     def __init__(self, session_id: UUID, after: int):
         self.key = session_id
         self._after = after
         self._seq: int | None = None
-        """Of the event that was passed last; None: of none yet."""
+        """`seq` of the last event that was passed; None before the first."""
         self._hides = False
 
     def read(self) -> Slice:
@@ -105,7 +105,7 @@ class SessionFeed:
         return Slice(text, len(found) == SLICE, over)
 
     def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
-        """The news that continue what was sent; the table is looked at after a gap or an end."""
+        """Return the events that continue what was sent, and whether to read the table."""
         text: list[bytes] = []
         look = False
         for told in news:
@@ -130,21 +130,21 @@ def _may_end(event: LoggedEvent) -> bool:
 
 
 class JobSetFeed:
-    """A job set's events in the order in which they became visible, told by cursor; endless."""
+    """A job set's events in order of visibility, with cursors as ids; endless."""
 
     def __init__(self, project: int, name: str, after: str):
         self.key = (project, name)
         self._after = parse_cursor(after) if after else START
 
     def read(self) -> Slice:
-        """The next events."""
+        """Return the next events."""
         found = job_set_events(*self.key, self._after, SLICE)
         if found:
             self._after = found[-1].cursor
         return Slice(b"".join(told_by_cursor(each) for each in found), len(found) == SLICE)
 
     def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
-        """The news that the table did not give before."""
+        """Return the events that the table did not give before."""
         fresh = [told for told in news if told.event.cursor > self._after]
         if fresh:
             self._after = fresh[-1].event.cursor
@@ -152,14 +152,14 @@ class JobSetFeed:
 
 
 def wants_events(scope: Message) -> bool:
-    """Whether a request is for events as a stream."""
+    """Return whether a request asks for events as a stream."""
     known = SESSION.fullmatch(scope["path"]) or JOB_SET.fullmatch(scope["path"])
     return known is not None and b"text/event-stream" in _header(scope, b"accept")
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What streams need of the front: the application behind it, its threads and its tail."""
+    """The parts of the front that streams use: the application behind it, its threads, its tail."""
 
     wsgi: Any
     in_thread: InThread
@@ -167,10 +167,11 @@ class Serving:
 
 
 async def stream_events(scope: Message, receive: Receive, send: Send, serving: Serving) -> None:
-    """Events after `Last-Event-ID` or `?after=`, and those to come.
+    """Send the events after `Last-Event-ID` or `?after=`, and those to come.
 
-    Ends when none can come, when the server stops, when the database does not answer, or when its
-    reader may not read any more: that is asked again every `stream_check_after` seconds.
+    The stream ends when no event can come, when the server stops, when the database does not
+    answer, or when the reader loses permission, which is checked every `stream_check_after`
+    seconds.
     """
     after = _resume_point(scope)
     opened = Opened(send, _event_stream)
@@ -189,7 +190,7 @@ async def stream_events(scope: Message, receive: Receive, send: Send, serving: S
 
 
 class _Stream:
-    """One reader: from the table to the tail, and back to the table when it fell behind."""
+    """One reader: from the table to the tail, and back to the table when it falls behind."""
 
     def __init__(self, scope: Message, feed: Feed, reader: Reader, serving: Serving):
         self._scope = scope
@@ -202,7 +203,7 @@ class _Stream:
         self._place: Subscription | None = None
 
     async def run(self) -> None:
-        """Until the stream ends."""
+        """Send events until the stream ends."""
         await self._reader.send(HELLO)
         try:
             while await self._goes_on():
@@ -220,7 +221,7 @@ class _Stream:
             self._leave()
 
     async def _subscribe(self) -> None:
-        """Take a place at the tail; the table is read once more from then on."""
+        """Subscribe to the tail; the table is read once more after that."""
         self._leave()
         place = self._place = self._serving.tail.subscribe(self._feed.key)
         self._reader.when_gone(place.news.set)
@@ -228,7 +229,7 @@ class _Stream:
             await self._wait(place)
 
     async def _listen(self, place: Subscription) -> None:
-        """Send what comes, until the table has to be looked at."""
+        """Send new events until the table must be read again."""
         while not place.lapsed and await self._goes_on():
             text, look = self._feed.take(place.take())
             await self._send(text)
@@ -259,7 +260,7 @@ class _Stream:
 
 
 def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:
-    """What was asked for; the view has let it pass."""
+    """Return the feed of the request, which the view has allowed."""
     session = SESSION.fullmatch(scope["path"])
     if session is not None:
         return SessionFeed(UUID(session[1]), int(after or 0))
@@ -269,13 +270,13 @@ def _feed(scope: Message, after: str, headers: dict[bytes, bytes]) -> Feed:
 
 
 def _resume_point(scope: Message) -> str:
-    """As the client sent it: the view says what is wrong with a value that is no place."""
+    """Return the position as the client sent it; the view refuses invalid values."""
     seen = _header(scope, b"last-event-id").decode("latin-1")
     return seen or query_of(scope).get("after", "")
 
 
 def _as_json(scope: Message, after: str) -> Message:
-    """The same request for the JSON list, which says whether the reader may have the events."""
+    """Return the same request for the JSON list, whose status says whether the reader may read."""
     given = {name: value for name, value in query_of(scope).items() if name != "after"}
     query = {**given, "page_size": "1", **({"after": after} if after else {})}
     left_out = {b"accept", b"last-event-id"}
@@ -288,7 +289,7 @@ def _header(scope: Message, name: bytes) -> bytes:
 
 
 def _event_stream(headers: list[tuple[bytes, bytes]], _body: bytes) -> tuple[Any, bytes]:
-    """The JSON answer only proved that there is one; the events are read again as a stream."""
+    """Return the headers of the stream and no body: the events are read again as a stream."""
     left_out = {b"content-type", PROJECT_HEADER.lower().encode()}
     kept = [pair for pair in headers if pair[0] not in left_out]
     stream = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]

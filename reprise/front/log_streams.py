@@ -1,6 +1,6 @@
-"""Answers that go on: the log of a session, and what all such answers are made of.
+"""Answers that continue: the log of a session, and the parts that all such answers share.
 
-The WSGI application gives the head of the answer and so checks who asks; the body is read in
+The WSGI application makes the head of the answer and thereby checks permission. The body is read in
 slices, so that a reader, however slow, holds no thread and no database connection.
 """
 
@@ -29,11 +29,11 @@ InThread = Callable[..., Awaitable[Any]]
 
 LOGS = re.compile(r"/api/v2/sessions/([0-9a-f-]{36})/logs/")
 PAUSE = 0.5
-"""Seconds between looks for more."""
+"""Seconds between checks for more output."""
 
 
 class Reader:
-    """The other end: knows when it is gone."""
+    """The client of a stream; knows when it has disconnected."""
 
     def __init__(self, receive: Receive, send: Send):
         self._gone = asyncio.ensure_future(_disconnected(receive))
@@ -49,20 +49,20 @@ class Reader:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def pause(self) -> None:
-        """Wait a little, or until the reader is gone."""
+        """Wait for `PAUSE`, or until the reader is gone."""
         await asyncio.wait({self._gone}, timeout=PAUSE)
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads any more."""
+        """Return whether the reader has disconnected."""
         return self._gone.done()
 
     def when_gone(self, then: Callable[[], None]) -> None:
-        """Call something as soon as nobody reads any more."""
+        """Call `then` as soon as the reader disconnects."""
         self._gone.add_done_callback(lambda _: then())
 
     def forget(self) -> None:
-        """Stop looking whether the reader is there."""
+        """Stop watching for a disconnect."""
         self._gone.cancel()
 
 
@@ -72,7 +72,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class Permission:
-    """Whether somebody may read on: the view is asked again every `stream_check_after` seconds."""
+    """A reader's permission; the view is asked again every `stream_check_after` seconds."""
 
     def __init__(self, wsgi: Any, scope: Message):
         self._wsgi = wsgi
@@ -85,24 +85,24 @@ class Permission:
         return self._now() + float(settings.REPRISE["stream_check_after"])
 
     async def holds(self) -> bool:
-        """Whether they may, as far as is known."""
+        """Return whether the reader may read on, as far as is known."""
         if self._refused or self._now() < self.check_at:
             return not self._refused
         self.check_at = self._next()
         answer = _Status()
         await self._wsgi(self._scope, _nothing, answer.send)
-        # Whoever cannot be asked at present has not said no.
+        # An answer other than these, such as during an outage, is no refusal.
         self._refused = answer.status in {401, 403, 404}
         return not self._refused
 
 
 class _Status:
-    """An answer of which only the status counts."""
+    """An answer of which only the status is kept."""
 
     status = 0
 
     async def send(self, message: Message) -> None:
-        """ASGI's `send`, for the application behind."""
+        """Take a message of the application as ASGI's `send`."""
         self.status = message.get("status", self.status)
 
 
@@ -111,7 +111,7 @@ async def _nothing() -> Message:
 
 
 def wants_log(scope: Message) -> bool:
-    """Whether a request is for a session's log."""
+    """Return whether a request is for a session's log."""
     return LOGS.fullmatch(scope["path"]) is not None
 
 
@@ -120,7 +120,7 @@ def _follows(scope: Message) -> bool:
 
 
 def query_of(scope: Message) -> dict[str, str]:
-    """The query parameters; of one that is given twice the last."""
+    """Return the query parameters; the last value counts if one is given twice."""
     found = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     return {name: values[-1] for name, values in found.items()}
 
@@ -128,8 +128,8 @@ def query_of(scope: Message) -> dict[str, str]:
 async def send_log(
     scope: Message, receive: Receive, send: Send, wsgi: Any, in_thread: InThread, closing: Any
 ) -> None:
-    """The log from where it is wanted; followed, also what is written until the session's end, or
-    until its reader may not read any more."""
+    """Send the log from the requested offset. If followed, send also what is written until the
+    session ends, or until the reader loses permission."""
     opened = Opened(send, as_is)
     head = {**scope, "method": "HEAD", METHOD: scope["method"]}
     await wsgi(head, receive, opened.send)
@@ -155,7 +155,7 @@ async def _go_on(
         try:
             data, ended = await in_thread(log_more, session_id, offset)
         except (OperationalError, InterfaceError) as error:
-            # To end the answer here would say that this was all of the log.
+            # To end the answer here would look like the end of the log.
             logger.info("a log waits for the database: %s", error)
             await reader.pause()
             continue
@@ -165,19 +165,19 @@ async def _go_on(
         elif final:
             break
         else:
-            # The end is believed at the second look: the last piece may just be on its way.
+            # The end counts at the second check: the last piece may just be on its way.
             final = ended
             await reader.pause()
     await reader.end()
 
 
 def as_is(headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[Any, bytes]:
-    """An answer that is passed on unchanged."""
+    """Return an answer unchanged."""
     return headers, body
 
 
 def request_id_in(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The id that a call has got, in the headers of its answer."""
+    """Return the request id of a call from the headers of its answer."""
     wanted = HEADER.lower().encode()
     return next((value.decode() for name, value in headers if name.lower() == wanted), "")
 
@@ -192,7 +192,7 @@ class Opened:
         self.headers: dict[bytes, bytes] = {}
 
     async def send(self, message: Message) -> None:
-        """ASGI's `send`, for the application behind."""
+        """Take a message of the application as ASGI's `send`."""
         if message["type"] == "http.response.start":
             self.continues = message["status"] == 200
             headers = [(key.lower(), value) for key, value in message["headers"]]

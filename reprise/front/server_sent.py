@@ -12,12 +12,12 @@ _ENCODER = JSONEncoder(separators=(",", ":"))
 
 
 def told_by_id(event: SessionEvent | LoggedEvent) -> bytes:
-    """For the stream of a session, which goes on after an id."""
+    """Return the event with its id, for the stream of a session."""
     return b"id: %d\n" % event.pk + _told(event)
 
 
 def told_by_cursor(event: SessionEvent | LoggedEvent) -> bytes:
-    """For the stream of a job set, which goes on after a cursor."""
+    """Return the event with its cursor, for the stream of a job set."""
     return f"id: {event.cursor}\n".encode() + _told(event)
 
 
@@ -26,17 +26,17 @@ def _told(event: SessionEvent | LoggedEvent) -> bytes:
 
 
 class TailEvent:
-    """An event on its way to several readers, who share its text."""
+    """An event for several readers, who share its text."""
 
     def __init__(self, event: LoggedEvent):
         self.event = event
 
     @cached_property
     def by_id(self) -> bytes:
-        """As streams of sessions tell it."""
+        """Return the text for streams of sessions."""
         return told_by_id(self.event)
 
     @cached_property
     def by_cursor(self) -> bytes:
-        """As streams of job sets tell it."""
+        """Return the text for streams of job sets."""
         return told_by_cursor(self.event)

@@ -1,9 +1,9 @@
-"""The end of the log, read once for all readers of a process.
+"""The tail of the log, read once for all readers of a process.
 
-While anybody listens, one query every `PERIOD` fetches what has become visible since the one
-before, of those sessions and job sets that somebody listens to, on a connection of its own. The
-numbers of transactions divide the log without gaps: what lies between the oldest open transaction
-of the last look and that of this one is new, and all of it is here.
+While anybody listens, one query every `PERIOD` fetches the events that became visible since the
+last one, for the sessions and job sets that have readers, on a connection of its own. Transaction
+ids divide the log without gaps: the events between the oldest open transaction of the last query
+and that of this one are new, and all of them are here.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from sessions_app.eventlog.reading import ADDRESS, COLUMNS, LoggedEvent, logged
 logger = logging.getLogger(__name__)
 
 PERIOD = 0.1
-"""Seconds from look to look."""
+"""Seconds between queries."""
 SLICE = 5_000
-"""Events of the whole log that one look passes over at most."""
+"""Maximum number of events of the whole log that one query passes over."""
 BACKLOG = 5_000
-"""Events that wait for one reader at most; one that is slower reads the table instead."""
+"""Maximum number of events that wait for one reader; a slower reader goes back to the table."""
 RECONNECT_SECONDS = 1.0
 
 Key = UUID | tuple[int, str]
-"""What is listened to: a session, or a project's job set."""
+"""A session, or a project's job set, that a reader listens to."""
 Row = tuple[Any, ...]
 Connection = psycopg.AsyncConnection[Row]
 
 
 class _Place(NamedTuple):
-    """Up to where the log has been told: all below transaction `xid`, and of it up to `id`."""
+    """The position up to which the log was passed on: all below `xid`, and of it up to `id`."""
 
     epoch: int
     xid: int
@@ -44,19 +44,19 @@ class _Place(NamedTuple):
 
 
 class Subscription:
-    """One reader's place at the tail."""
+    """The subscription of one reader to the tail."""
 
     def __init__(self, key: Key):
         self.key = key
         self.joined = False
-        """All that is not in the table by now will come here."""
+        """Whether all events that are not in the table by now will arrive here."""
         self.lapsed = False
-        """Too much came, or the log was set back: what waited here was dropped."""
+        """Whether waiting events were dropped: too many came, or the log was set back."""
         self.news = asyncio.Event()
         self._waiting: deque[TailEvent] = deque()
 
     def put(self, events: Sequence[TailEvent]) -> None:
-        """Let events wait for the reader."""
+        """Add events that wait for the reader."""
         if self.lapsed:
             return
         if len(self._waiting) + len(events) > BACKLOG:
@@ -66,20 +66,20 @@ class Subscription:
         self.news.set()
 
     def lapse(self) -> None:
-        """Send the reader back to the table."""
+        """Drop what waits, and send the reader back to the table."""
         self.lapsed = True
         self._waiting.clear()
         self.news.set()
 
     def take(self) -> list[TailEvent]:
-        """All that waits, in order."""
+        """Return all waiting events, in order."""
         self.news.clear()
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
 
-# `fresh` is cut by number before anything else, so that a look is short whatever happened.
+# `fresh` is limited before anything else, so that each query is short in any case.
 _LOOK = f"""
     WITH moment AS MATERIALIZED (
         SELECT reprise_epoch() AS epoch, pg_snapshot_xmin(pg_current_snapshot()) AS xmin),
@@ -103,7 +103,7 @@ _HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
 
 
 class Tail:
-    """Tells subscribers of one event loop what is new; reads nothing while there are none."""
+    """Passes new events to the subscribers of an event loop; reads nothing without any."""
 
     def __init__(self) -> None:
         self._subscriptions: dict[Key, set[Subscription]] = defaultdict(set)
@@ -113,7 +113,7 @@ class Tail:
         self.closing = False
 
     def subscribe(self, key: Key) -> Subscription:
-        """A new reader's place; nothing comes before it has `joined`."""
+        """Return a new subscription; no event arrives before it has `joined`."""
         made = Subscription(key)
         self._subscriptions[key].add(made)
         if self.closing:
@@ -125,14 +125,14 @@ class Tail:
         return made
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """The reader has gone."""
+        """Remove the subscription of a reader that has gone."""
         members = self._subscriptions[subscription.key]
         members.discard(subscription)
         if not members:
             del self._subscriptions[subscription.key]
 
     def close(self) -> None:
-        """Stop reading; wakes every reader."""
+        """Stop reading, and wake every reader."""
         self.closing = True
         if self._task is not None:
             self._task.cancel()
@@ -140,7 +140,7 @@ class Tail:
             subscription.lapse()
 
     def close_soon(self) -> None:
-        """`close` from another thread."""
+        """Do what `close` does, from another thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.close)
         else:
@@ -150,7 +150,7 @@ class Tail:
         return [each for members in self._subscriptions.values() for each in members]
 
     async def _run(self) -> None:
-        """Look until nobody listens; a lost connection is made again."""
+        """Read while anybody listens; reconnect after a lost connection."""
         while self._subscriptions:
             try:
                 connection = await Connection.connect(**lasting("reprise tail"), autocommit=True)
@@ -163,10 +163,11 @@ class Tail:
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     def _begin_anew(self) -> None:
-        """Send all readers back to the table, and forget how far the log has been told.
+        """Send all readers back to the table, and forget the position in the log.
 
-        A server that crashed gives the numbers of transactions that left no trace out again: what
-        was the end of the log may lie behind them. Events, where readers go on, left theirs.
+        A crashed server gives out again the ids of transactions that left no trace, so our position
+        may lie ahead of the new log. Events that readers have seen were committed, so their ids
+        stay valid.
         """
         self._place = None
         for subscription in self._all():
@@ -181,7 +182,7 @@ class Tail:
                 await asyncio.sleep(max(0.0, began + PERIOD - loop.time()))
 
     async def _look(self, connection: Connection) -> int:
-        """Tell what is new; how many events of the whole log that were."""
+        """Pass on new events. Return how many events of the whole log were passed over."""
         if self._place is None:
             here = await (await connection.execute(_HERE)).fetchone() or (0, "0")
             self._place = _Place(here[0], int(here[1]), 0)
@@ -217,7 +218,7 @@ class Tail:
         }
 
     def _tell(self, events: list[LoggedEvent], listening: set[Subscription]) -> None:
-        """Give events to those who listened when they were asked for."""
+        """Pass events to the subscriptions that existed when the query began."""
         by_key: dict[Key, list[TailEvent]] = defaultdict(list)
         for event in events:
             told = TailEvent(event)

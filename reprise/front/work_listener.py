@@ -1,4 +1,4 @@
-"""One LISTEN connection of a process, fanned out to everybody who waits in it."""
+"""The LISTEN connection of a process, which serves all coroutines that wait for work."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ RECONNECT_SECONDS = 2.0
 
 
 class WorkListener:
-    """Wakes waiters of its event loop when the database says that there is work."""
+    """Wakes waiting coroutines of its event loop when the database notifies that there is work."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.heard = 0
-        """Grows with every wake-up: who has looked remembers it, to miss none while looking."""
+        """Number of wake-ups. Remember it before a check for work, to miss none."""
         self.closing = False
 
     async def run(self) -> None:
-        """Listen until cancelled; a lost connection is made again."""
+        """Listen until cancelled; reconnect after a lost connection."""
         self._loop = asyncio.get_running_loop()
         while True:
             try:
@@ -39,12 +39,12 @@ class WorkListener:
         conn = await psycopg.AsyncConnection.connect(**lasting("reprise-listen"), autocommit=True)
         async with conn:
             await conn.execute(f"LISTEN {WORK_CHANNEL}")
-            # Something may have been said while nobody listened.
+            # Notifications may have been missed while nobody listened.
             self.wake()
             await self._hear(conn.pgconn, conn.fileno())
 
     async def _hear(self, server: PGconn, descriptor: int) -> None:
-        """Wake everybody at each notification. psycopg's own loop looks ten times a second."""
+        """Wake everybody at each notification. psycopg's own loop would poll ten times a second."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(descriptor, readable.set)
@@ -62,7 +62,7 @@ class WorkListener:
             loop.remove_reader(descriptor)
 
     def wake(self) -> None:
-        """Wake everybody who waits now, or who looked before now and is about to wait."""
+        """Wake all who wait now, and all who checked before now and are about to wait."""
         self.heard += 1
         for waiter in self._waiters:
             waiter.set()
@@ -73,12 +73,12 @@ class WorkListener:
         self.wake()
 
     def close_soon(self) -> None:
-        """`close` from another thread."""
+        """Do what `close` does, from another thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.close)
 
     async def wait(self, since: int, timeout: float, gone: "asyncio.Future[Any]") -> None:
-        """Until woken since `heard` was `since`, `timeout` seconds passed, or `gone` is done."""
+        """Wait for a wake-up after `since`, for `timeout` seconds, or until `gone` is done."""
         if self.heard != since:
             return
         waiter = asyncio.Event()

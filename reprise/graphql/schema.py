@@ -1,6 +1,6 @@
-"""The root of the GraphQL schema, which joins what the rooms have, and what carries a call out.
+"""The root of the GraphQL schema, which joins the types of all rooms, and its execution.
 
-Imported with the first call of `/graphql/`: it takes half a second, which nobody else is to pay.
+Imported with the first call of `/graphql/`, since the import takes half a second.
 """
 
 from functools import cache
@@ -74,12 +74,12 @@ schema = _schema()
 
 
 def schema_text() -> str:
-    """The schema in the language of schemas: docs/schema.graphql."""
+    """Return the schema in GraphQL's schema language, as in docs/schema.graphql."""
     return print_schema(_graphql_schema()).rstrip() + "\n"
 
 
 def root_fields() -> dict[str, list[str]]:
-    """The names of all fields of each root type: what somebody may be allowed, or not."""
+    """Return the names of all fields of each root type; the authorization table lists them."""
     found = _graphql_schema()
     roots = {"Query": found.query_type, "Mutation": found.mutation_type}
     return {name: sorted(root.fields) if root else [] for name, root in roots.items()}
@@ -91,12 +91,12 @@ def _graphql_schema() -> GraphQLSchema:
 
 
 class Engine(GraphQLView):
-    """Carries out documents, with limits before they run."""
+    """Executes documents after checking their limits."""
 
     def carry_out(
         self, context: Context, query: str, variables: dict[str, Any], name: str | None
     ) -> ExecutionResult:
-        """The result of the operation `name` of a document, if it may be asked for."""
+        """Execute the operation `name` of a document within the limits. Return its result."""
         try:
             document = parse(query, max_lexical_tokens=MAX_TOKENS, max_comments=MAX_COMMENTS)
             operation = get_operation_ast(document, name)
@@ -124,7 +124,7 @@ def carry_out(
     variables: dict[str, Any],
     operation_name: str | None,
 ) -> tuple[dict[str, Any], int]:
-    """The answer to a document and its status: 400 if nothing of it was carried out."""
+    """Return the answer to a document, and its status: 400 if nothing was executed."""
     engine = _engine(introspection=settings.REPRISE_GRAPHQL_INTROSPECTION)
     result = engine.carry_out(Context(actor, token), query, variables, operation_name)
     told: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`/graphql/`: the door. It knows who asks and what they sent; graphene is behind it."""
+"""`/graphql/`: authenticates and reads the call; graphene executes it."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -23,10 +23,10 @@ from sessions_app.models import ApiToken
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """A browser's session; what it sends must carry the CSRF token of its page."""
+    """Authentication by a browser's session; the request must carry the page's CSRF token."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """DRF's hook."""
+        """Return the actor of the session, or None without one."""
         found = super().authenticate(request)
         if found is None:
             return None
@@ -44,21 +44,21 @@ class GraphQLCall(BaseModel):
     variables: dict[str, Any] | None = None
     operationName: StrictStr | None = None  # noqa: N815  # GraphQL's own spelling
     extensions: dict[str, Any] | None = None
-    """Of clients; none is known here."""
+    """Sent by some clients; ignored here."""
 
 
 class GraphQLRenderer(JSONRenderer):
-    """The media type of GraphQL over HTTP, for clients that ask for it."""
+    """A renderer for the media type of GraphQL over HTTP, for clients that ask for it."""
 
     media_type = "application/graphql-response+json"
     format = "graphql"
 
 
 class OwnNegotiation(BaseContentNegotiation):
-    """JSON, whatever is asked for; under GraphQL's own name, if that is."""
+    """Negotiation that always answers JSON, under GraphQL's own media type if that is asked for."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
-        """DRF's hook."""
+        """Return the parser for the content type, if there is one."""
         return next((each for each in parsers if _is(request.content_type, each.media_type)), None)
 
     def select_renderer(
@@ -67,7 +67,7 @@ class OwnNegotiation(BaseContentNegotiation):
         renderers: Any,
         format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
-        """DRF's hook."""
+        """Return the renderer and its media type."""
         plain, named = renderers
         chosen = named if named.media_type in request.headers.get("Accept", "") else plain
         return chosen, chosen.media_type
@@ -78,7 +78,7 @@ def _is(content_type: str, media_type: str) -> bool:
 
 
 class GraphQLDoor(RestView):
-    """One document a call. What each of its fields asks for is checked where it is carried out."""
+    """The view of `/graphql/`. Each field checks permission where it is executed."""
 
     actions: ClassVar = {"GET": Action.WHOAMI, "POST": Action.WHOAMI}
     authentication_classes = (TokenAuthentication, BrowserAuthentication)
@@ -88,21 +88,21 @@ class GraphQLDoor(RestView):
     schema = None
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Django's hook: pages are for people who are logged in, and need no token."""
+        """Answer browsers with the GraphiQL page, which needs a login but no token."""
         if settings.REPRISE_GRAPHIQL and wants_page(request):
             return login_first(request) or render(request, "graphiql.html")
         return super().dispatch(request, *args, **kwargs)
 
     def get(self, request: Request) -> Response:
-        """A link that carries a query would end in logs and histories."""
+        """Refuse queries in the address: they would end up in logs and histories."""
         raise MethodNotAllowed(str(request.method), "send the query in the body of a POST")
 
     def post(self, request: Request) -> Response:
-        """Carry out one document."""
+        """Execute one document."""
         require_user(self.actor)
         call = GraphQLCall.model_validate(body_of(request))
         token: object = request.auth
-        # graphene comes with the first call, and not with the server.
+        # graphene is imported with the first call, not when the server starts.
         carry_out = import_string("reprise.graphql.schema.carry_out")
         told, status = carry_out(
             self.actor,

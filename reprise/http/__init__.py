@@ -1,1 +1,1 @@
-"""What holds for every HTTP call: hosts, limits, the request log. Single calls are in api/."""
+"""Concerns of every HTTP call: hosts, limits, the request log. Single calls are in api/."""

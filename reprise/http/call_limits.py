@@ -1,6 +1,6 @@
-"""How long a statement of a call may take, and wait for a lock: a call that waits holds a thread.
+"""Limits of calls for statements and for waiting on locks: a call that waits holds a thread.
 
-Tasks, migrations and commands have no such limits: what they do may take longer, and nobody waits.
+Tasks, migrations and commands have no such limits: they may take longer, and nobody waits.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _in_call: ContextVar[bool] = ContextVar("reprise_in_call", default=False)
 
 
 def limits() -> tuple[int, int] | None:
-    """Return the limits of a statement and of a wait in ms (0: none), None outside of any call."""
+    """Return the limits of a statement and of a lock wait in ms (0: none); None outside a call."""
     if not _in_call.get():
         return None
     values = settings.REPRISE
@@ -25,7 +25,7 @@ def limits() -> tuple[int, int] | None:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Have the limits of calls for connections that are taken from the pool inside."""
+    """Apply the limits of calls to connections taken from the pool inside the block."""
     token = _in_call.set(True)
     try:
         yield
@@ -34,12 +34,12 @@ def limited() -> Iterator[None]:
 
 
 class CallLimits:
-    """Middleware: a request is a call."""
+    """Middleware that applies the limits of calls to each request."""
 
     def __init__(self, respond: Callable[[HttpRequest], HttpResponseBase]):
         self._respond = respond
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Django's hook."""
+        """Answer the request within the limits."""
         with limited():
             return self._respond(request)

@@ -1,4 +1,4 @@
-"""Errors outside any view: problem details under the API, pages elsewhere."""
+"""Errors outside of views: problem details under the API, pages elsewhere."""
 
 import sys
 
@@ -12,21 +12,21 @@ API = "/api/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """400, of what Django refuses by itself: an unknown Host, thousands of parameters."""
+    """Return a 400 for what Django itself refuses: an unknown host, too many parameters."""
     if request.path.startswith(API):
         return problems.bad_request(request, exception)
     return defaults.bad_request(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """404."""
+    """Return a 404."""
     if request.path.startswith(API):
         return problems.not_found(request, exception)
     return defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """500; 503 if the database is to blame."""
+    """Return a 500, or a 503 if the database caused it."""
     error = sys.exc_info()[1]
     if isinstance(error, OperationalError | InterfaceError):
         return _unavailable(request, error)

@@ -1,4 +1,4 @@
-"""What browsers may do with each answer: Content-Security-Policy and Permissions-Policy."""
+"""Headers that limit what browsers may do: Content-Security-Policy and Permissions-Policy."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ GRAPHIQL = (
     f"{_CLOSED}; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self' data:; connect-src 'self'; form-action 'self'"
 )
-"""Its editor makes style elements."""
+"""The editor creates style elements."""
 DOCS = (
     f"{_CLOSED}; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'"
@@ -40,13 +40,13 @@ PERMISSIONS = ", ".join(f"{each}=()" for each in _UNUSED.split())
 
 
 class PageSecurity:
-    """Says with each answer what a browser may load and do for it."""
+    """Middleware that sets the security headers of each answer."""
 
     def __init__(self, respond: Callable[[HttpRequest], HttpResponseBase]):
         self._respond = respond
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Django's hook."""
+        """Answer the request, with the security headers."""
         response = self._respond(request)
         response.headers["Content-Security-Policy"] = policy(request.path)
         if not request.path.startswith("/api/") or request.path in _BY_PATH:

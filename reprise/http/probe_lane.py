@@ -1,6 +1,6 @@
-"""gunicorn's worker with threads of their own for `/healthz` and `/readyz`.
+"""gunicorn's worker with separate threads for `/healthz` and `/readyz`.
 
-When all other threads wait for the database, it is they that must answer.
+Probes must answer even when all other threads wait for the database.
 """
 
 import selectors
@@ -19,10 +19,10 @@ THREADS = 2
 
 
 class ProbeLaneWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is untyped
-    """As gunicorn's; a connection gets a thread once its request is there to be looked at."""
+    """gunicorn's worker, but a connection gets a thread only once its request can be peeked at."""
 
     def init_process(self) -> None:
-        """Begin in the process that serves."""
+        """Create the threads for probes, in the process that serves."""
         self._probes = ThreadPoolExecutor(THREADS, thread_name_prefix="probe")
         super().init_process()
 
@@ -38,7 +38,7 @@ class ProbeLaneWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is untype
         )
 
     def _await(self, conn: Any) -> None:
-        """As `finish_request` does with one that a thread has waited for in vain."""
+        """Register a connection until it is readable, as `finish_request` does with idle ones."""
         conn.sock.setblocking(False)
         conn.timeout = time.monotonic() + self.cfg.keepalive
         self.pending_conns.append(conn)

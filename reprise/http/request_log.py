@@ -1,4 +1,4 @@
-"""Each call has an id, is counted, and is a line in the log."""
+"""The request log: each call gets an id, is counted, and is a line in the log."""
 
 import logging
 import re
@@ -19,13 +19,13 @@ HEADER = "X-Request-ID"
 WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+/@-]{0,127}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 QUIET = frozenset({"operations", "static"})
-"""Doors whose calls are told at DEBUG only: probes, scrapes and pictures."""
+"""Doors whose calls are logged at DEBUG only: probes, scrapes and static files."""
 WIRE_DOOR = "wire"
-"""Executors call all the time; only what they are refused is told at INFO."""
+"""The door of executors, who call all the time; only refused calls are logged at INFO."""
 NO_ROUTE = "none"
 WIRE = re.compile(r"api/v2/executors/<str:name>/(lease|reports|return|logs)/")
 UNCOUNTED = "reprise.uncounted"
-"""Key of an ASGI scope: the call is the server's own, such as a look whether a reader still may."""
+"""Key of an ASGI scope: the server itself makes this call, for example to check permission."""
 METHOD = "reprise.method"
 """Key of an ASGI scope: the method that the client used."""
 
@@ -33,7 +33,7 @@ Respond = Callable[[HttpRequest], HttpResponseBase]
 
 
 class RequestLog:
-    """The outermost middleware."""
+    """The outermost middleware: gives each call an id, counts it and logs it."""
 
     def __init__(self, respond: Respond):
         self._respond = respond
@@ -53,19 +53,19 @@ class RequestLog:
             _tell(request, method, response.status_code, time.perf_counter() - began)
             return response
         finally:
-            # The thread goes on with other calls.
+            # The thread serves other calls next.
             clear()
 
     def process_view(
         self, _request: HttpRequest, _view: Any, _args: Any, kwargs: dict[str, Any]
     ) -> None:
-        """Django's hook: the address is understood."""
+        """Bind the session's id to the log lines, once the address is resolved."""
         if (session_id := kwargs.get("session_id")) is not None:
             bind(session_id=str(session_id))
 
 
 def request_id_of(given: str) -> str:
-    """The id that the caller gave, if it can be one, or a new one."""
+    """Return the caller's id if it is well-formed, else a new one."""
     return given if WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
 
 
@@ -85,14 +85,14 @@ def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> Non
         "status": status,
         "duration_ms": round(seconds * 1000, 2),
     }
-    # Somebody who came by a session cookie, if anything needed to know.
+    # The user of a session cookie, if the call loaded one.
     if (user := getattr(request, "_cached_user", None)) is not None and user.is_authenticated:
         told["actor"] = user.get_username()
     logger.log(level, "request", extra=told)
 
 
 def place_of(request: HttpRequest) -> tuple[str, str]:
-    """The template of the address, never the address itself, and the door that it belongs to."""
+    """Return the template of the address, never the address itself, and its door."""
     match = request.resolver_match
     if match is None:
         if request.path_info.startswith(settings.STATIC_URL):

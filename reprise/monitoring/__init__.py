@@ -1,1 +1,1 @@
-"""Metrics and health, for the systems of operators. Pages for people are in admin_site/."""
+"""Metrics and health for the monitoring of operators. Pages for people are in admin_site/."""

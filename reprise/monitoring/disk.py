@@ -1,4 +1,4 @@
-"""Whether the database can write: a full disk still answers reads, and says nothing by itself."""
+"""Checks whether the database can write: on a full disk, reads still work."""
 
 import logging
 import threading
@@ -15,19 +15,19 @@ logger = logging.getLogger(__name__)
 PERIOD_SECONDS = 10.0
 WRITE_SECONDS = 5.0
 IDLE_SECONDS = 60.0
-"""So long after the last question nobody wants to know any more."""
+"""Seconds after the last question until the checks stop."""
 PART = "web"
 
 _SMALL = "SET work_mem = '64kB'"
-# Some 280 kB that do not fit into memory and go into a new file. A row alone is written on the
-# fullest of disks, too: it goes into room that its table and the log of changes have already.
+# Writes some 280 kB, too much for memory, into a new temporary file. A single row would be written
+# on the fullest of disks, too: its table and the WAL have free room already.
 _SPILL = "SELECT count(*) FROM generate_series(1, 20000)"
 
 
 def write_refused() -> str:
-    """Try to write; return why the database refuses it, empty if it does not.
+    """Try to write; return why the database refuses it, "" if it does not.
 
-    Raises `psycopg.Error` if the database does not say, such as one that does not answer.
+    Raises `psycopg.Error` if the database does not answer.
     """
     try:
         with brief("reprise-disk", WRITE_SECONDS) as connection:
@@ -51,18 +51,18 @@ class DiskWatch:
         self._told = ""
 
     def start(self) -> None:
-        """Begin, unless it has begun."""
+        """Start the thread unless it runs."""
         with self._changed:
             self._asked = time.monotonic()
             if not self._running:
-                # Here and not at the start of the process: a thread does not survive a fork.
+                # Started here, not with the process: a thread does not survive a fork.
                 self._running = True
                 threading.Thread(target=self._run, name="disk", daemon=True).start()
 
     def refused(self, until: float) -> str | None:
-        """Return why the last write was refused, empty if it was not, None if that is not known.
+        """Return why the last write was refused, "" if it was not, None if it is not known.
 
-        Waits for the first one until `until` (monotonic) at most.
+        Waits for the first result until `until` (monotonic) at most.
         """
         with self._changed:
             left = max(0.0, until - time.monotonic())

@@ -1,4 +1,4 @@
-"""What `/metrics` says of executors and of the database's connections."""
+"""Metrics of executors and of the database's connections."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from sessions_app.db.joined_rows import read_rows
 
-# One that no agent has called for yet has no age.
+# An executor that no agent has called for yet has no heartbeat age.
 _EXECUTORS = """
     SELECT e.name, extract(epoch FROM clock_timestamp() - e.last_seen_at)::float8, e.cordoned,
         e.trouble <> '',
         (SELECT count(*) FROM scheduler_lease l WHERE l.executor_id = e.id)
     FROM scheduler_executor e ORDER BY e.name
 """
-# Of all processes and replicas together; what is somebody else's has no state for us.
+# Connections of all processes and replicas; those of other users show no state.
 _CONNECTIONS = """
     SELECT CASE WHEN state IN ('active', 'idle') THEN state
             WHEN starts_with(state, 'idle in transaction') THEN 'idle in transaction'
@@ -24,7 +24,7 @@ _STATES = ("active", "idle", "idle in transaction", "other")
 
 
 def fleet() -> Iterator[Metric]:
-    """Two statements."""
+    """Yield the metrics; two statements."""
     yield from _executors()
     yield from _connections()
 
@@ -48,7 +48,7 @@ def _of_executors(what: str, told: str) -> GaugeMetricFamily:
 
 
 def _connections() -> Iterator[Metric]:
-    found = read_rows(_CONNECTIONS, [])  # our own connection is one of them
+    found = read_rows(_CONNECTIONS, [])  # our own connection is among them
     counts = {state: count for state, count, _ in found}
     connections = GaugeMetricFamily(
         "reprise_database_connections", "Connections to the database", labels=["state"]

@@ -1,4 +1,4 @@
-"""Liveness and readiness: which part is dead, answered within two seconds whatever happens."""
+"""Liveness and readiness: the state of each part, answered within two seconds in any case."""
 
 import logging
 import threading
@@ -18,9 +18,9 @@ from reprise.worker.heartbeats import DEAD_SECONDS
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 1.5
-"""A part that has not answered a probe by then counts as dead."""
+"""Seconds after which a part that has not answered a probe counts as dead."""
 FRESH_SECONDS = 2.0
-"""An answer is good for so long, so that nobody loads the parts by asking often."""
+"""Seconds for which an answer is reused, so that frequent questions do not load the parts."""
 BROKER_SECONDS = 1.0
 
 _HEARTBEATS = """
@@ -31,21 +31,21 @@ _HEARTBEATS = """
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts that Reprise needs."""
+    """The state of one part that Reprise needs."""
 
     state: str
-    """`alive`, `dead`, or `unknown` when it could not be looked at."""
+    """`alive`, `dead`, or `unknown` if it could not be checked."""
     age_s: float | None = None
-    """Seconds since it was last heard of."""
+    """Seconds since its last heartbeat."""
     detail: str = ""
 
     @property
     def alive(self) -> bool:
-        """Whether it was heard of lately."""
+        """Return whether the part is alive."""
         return self.state == "alive"
 
     def to_json(self) -> dict[str, Any]:
-        """As in the answer of `/readyz`."""
+        """Return the part as it is in the answer of `/readyz`."""
         found: dict[str, Any] = {"state": self.state}
         if self.age_s is not None:
             found["age_s"] = round(self.age_s, 1)
@@ -56,9 +56,9 @@ Parts = dict[str, Part]
 
 
 class Probe:
-    """Looks at something in a thread of its own: one at a time, however many ask and however long.
+    """Runs one check at a time in a thread of its own, however many ask and however long it takes.
 
-    `missing` is what counts as found when there is no answer.
+    `missing` is the result when there is no answer.
     """
 
     def __init__(self, look: Callable[[], Parts], missing: Parts):
@@ -70,7 +70,7 @@ class Probe:
         self._at = float("-inf")
 
     def start(self, asked: float) -> None:
-        """Look, unless somebody looks already or the last answer is still good."""
+        """Start a check, unless one runs or the last answer is still fresh."""
         with self._changed:
             if self._running or self._is_fresh(asked):
                 return
@@ -78,7 +78,7 @@ class Probe:
             threading.Thread(target=self._run, name="probe", daemon=True).start()
 
     def answer(self, asked: float) -> Parts:
-        """What was found shortly before `asked` (monotonic), or is found in time; or `missing`."""
+        """Return the result, recent at `asked` (monotonic) or found in time, else `missing`."""
         with self._changed:
             left = max(0.0, asked + ANSWER_SECONDS - time.monotonic())
             found = self._changed.wait_for(lambda: self._is_fresh(asked), left)
@@ -98,7 +98,7 @@ class Probe:
 
 
 def _look_at_database() -> Parts:
-    # Not one of the pool's: calls that wait for the database may have them all.
+    # Not a connection of the pool: calls that wait for the database may hold them all.
     with brief("reprise-probe", ANSWER_SECONDS) as connection:
         found = connection.execute(_HEARTBEATS).fetchall()
     heard = {part: (age, doing) for part, age, doing in found}
@@ -136,7 +136,7 @@ _told: dict[str, str] = {}
 
 
 def parts() -> Parts:
-    """Every part that Reprise needs, by name."""
+    """Return the state of every part that Reprise needs, by name."""
     asked = time.monotonic()
     _disk.start()
     for probe in _probes:
@@ -159,22 +159,22 @@ def _disk_part(refused: str | None) -> Part:
 
 
 def _unheard(part: Part) -> Part:
-    """A part that may only be silent because nobody can write that it lives."""
+    """Return `unknown` for a dead part: perhaps it only cannot write its heartbeat."""
     if part.state != "dead":
         return part
     return Part("unknown", part.age_s, "the database cannot write its heartbeat")
 
 
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001  # Django's signature
-    """The process answers."""
+    """Answer 200: the process is alive."""
     return JsonResponse({"status": "ok"})
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Every part is alive: 200, else 503; `?exclude=worker` shows a part and does not judge it.
+    """Answer 200 if every part is alive, else 503; `?exclude=worker` shows a part but ignores it.
 
-    A load balancer excludes all but the database: a web process without a broker is still good,
-    and so is one whose database can only be read.
+    A load balancer excludes all but the database: a web process without a broker is still good, and
+    so is one whose database can only be read.
     """
     found = parts()
     excluded = {
@@ -190,13 +190,13 @@ def readyz(request: HttpRequest) -> JsonResponse:
         status=200 if ready else 503,
         headers={"Cache-Control": "no-store"},
     )
-    # Django would write an error line for each 503: it is told once, above.
+    # Django would log an error for each 503; `_tell` logs it once.
     setattr(response, "_has_been_logged", True)  # noqa: B010  # no stub has it
     return response
 
 
 def _tell(found: Parts) -> None:
-    """Write to the log which parts are not alive, whenever others are than before."""
+    """Log which parts are not alive, whenever this changes."""
     missing = {name: part.state for name, part in found.items() if not part.alive}
     with _telling:
         if missing == _told:

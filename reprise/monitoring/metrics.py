@@ -1,8 +1,8 @@
-"""`/metrics`: what operators watch. Most is from the database: all web processes say the same of
-it. Beside it stands what the process that is asked has counted by itself, with its family.
+"""`/metrics` for operators. Most values come from the database, so all web processes report the
+same. Beside them are the counts of the process that is asked, with its family of processes.
 
-Counters of retries are counts of events: those up to a mark were counted by a periodic task and
-stay when the events are pruned, those after it are counted at each scrape.
+Counters of retries count events. A periodic task counts those up to a mark, which remain when
+events are pruned; those after it are counted at each scrape.
 """
 
 import json
@@ -28,8 +28,8 @@ from sessions_app.api.http.authentication import actor_of
 from sessions_app.services.access.tokens import token_find
 
 SLICE = 20_000
-"""Events counted in one transaction, which is to last well under a second. Events, not ids: a
-restored database leaves out a billion of those."""
+"""Number of events counted in one transaction, which should last well under a second. Events, not
+ids: a restored database skips a billion ids."""
 FENCE_SECONDS = 2.0
 
 _SERIES = """
@@ -105,7 +105,7 @@ _GAUGES = """
             FROM sessions_app_session
             WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled'))
 """
-# Counted no further than what would be told of as a backlog anyhow.
+# Counts stop at a number that counts as a backlog anyway.
 _WEBHOOKS = """
     SELECT
         (SELECT count(*) FROM sessions_app_webhookendpoint WHERE paused_at IS NULL),
@@ -132,11 +132,11 @@ _COUNTERS = {
     "events_deleted": ("reprise_events_deleted", "Events that went, chain by chain", []),
 }
 _FROM_ZERO = ("succeeded", "archived", "events_deleted")
-"""There is one series of each, before anything happened, too."""
+"""Metrics that have a series from the start, with the value 0."""
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus' text, for a cluster admin's token or the one in `REPRISE_METRICS_TOKEN`."""
+    """Return Prometheus' text to a cluster admin's token or `REPRISE_METRICS_TOKEN`."""
     try:
         refused = _refused(request)
     except DatabaseError:
@@ -151,7 +151,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _refused(request: HttpRequest) -> HttpResponse | None:
-    """The answer to somebody who may not scrape."""
+    """Return the refusal for callers who may not scrape, else None."""
     own = settings.REPRISE_METRICS_TOKEN
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
@@ -172,7 +172,7 @@ def _refusal(status: int, why: str) -> HttpResponse:
 
 
 def events_count() -> int:
-    """Move the mark to where it is safe and count up to it; how many events that was."""
+    """Move the mark as far as is safe and count up to it. Return the number of events counted."""
     counted = 0
     with connection.cursor() as cursor:
         cursor.execute(_IS_NEWS)
@@ -189,7 +189,7 @@ def events_count() -> int:
 
 
 def _count_slice() -> int:
-    """Count up to `SLICE` events below the mark, if the mark is good; how many those were."""
+    """Count at most `SLICE` events below the mark, if the mark is valid. Return their number."""
     with transaction.atomic(), connection.cursor() as cursor:
         mark = claim_cursor()
         cursor.execute(_IS_PASSED, [FENCE_SECONDS])
@@ -204,7 +204,7 @@ def _count_slice() -> int:
 
 
 class _Database(Collector):
-    """Everything, in a handful of statements."""
+    """The collector of all metrics from the database, in a handful of statements."""
 
     def collect(self) -> Iterator[Metric]:
         parts = health.parts()
@@ -214,7 +214,7 @@ class _Database(Collector):
         try:
             yield from [*_counters(), *_gauges(), *_webhooks(), *_parked(), *_periodic(), *fleet()]
         except DatabaseError:
-            return  # it went away meanwhile; the parts above are told all the same
+            return  # it went away meanwhile; the state of the parts is reported anyway
 
 
 def _up(parts: dict[str, health.Part]) -> Iterator[Metric]:

@@ -1,1 +1,1 @@
-"""How the server reaches PostgreSQL: Django's backend with its pool, and other connections."""
+"""The server's access to PostgreSQL: Django's backend with our pool, and other connections."""

@@ -1,4 +1,4 @@
-"""The backend itself: `ENGINE` of `DATABASES`."""
+"""The database backend: `ENGINE` of `DATABASES`."""
 
 from contextlib import suppress
 from typing import Any
@@ -18,11 +18,11 @@ _django: Any = base  # its stubs know nothing of pools
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """As Django's, with our pool; a connection that serves a call has the limits of calls."""
+    """Django's wrapper with our pool; connections that serve a call get the limits of calls."""
 
     @property
     def pool(self) -> Any:
-        """As Django's, which cannot be told another class."""
+        """Return the pool; Django's own property cannot be given another pool class."""
         options = self.settings_dict["OPTIONS"].get("pool")
         if self.alias == _django.NO_DB_ALIAS or not options:
             return None
@@ -36,12 +36,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 check=PromptPool.check_connection,
                 **options,
             )
-            # Of several threads that come here at once, one makes the pool for all.
+            # If several threads get here at once, all of them use the first pool.
             pools.setdefault(self.alias, made)
         return pools[self.alias]
 
     def _configure_connection(self, connection: Any) -> bool:
-        """As Django's, and see that the server behind each new connection is known."""
+        """Configure a new connection as Django does, and check that its server is known."""
         commit: bool = super()._configure_connection(connection)  # type: ignore[misc]
         if self.alias != NO_DB_ALIAS:
             if commit and not connection.autocommit:
@@ -50,7 +50,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return commit
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """A connection; one statement more when the one before served something else."""
+        """Return a connection; one more statement if its limits have to change."""
         connection = super().get_new_connection(conn_params)
         wanted = limits()
         if getattr(connection, "limits", None) != wanted:
@@ -64,6 +64,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def connect_anew(self) -> None:
-        """Have every connection of this process be a new one, this one as soon as it is free."""
+        """Replace every connection of this process, this one as soon as it is free."""
         if self.pool:
             self.pool.drain()

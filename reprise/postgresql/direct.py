@@ -1,4 +1,4 @@
-"""Connections to the database beside Django's pool, for what must not wait for one of those."""
+"""Connections to the database outside Django's pool, for uses that must not wait for the pool."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ _DJANGOS_OWN = ("context", "cursor_factory", "prepare_threshold")
 
 
 def parameters() -> dict[str, Any]:
-    """Django's connection parameters, less what only its own connections understand."""
+    """Return Django's connection parameters, without those that only Django uses."""
     found = djangos.get_connection_params()
     return {name: value for name, value in found.items() if name not in _DJANGOS_OWN}
 
 
 def lasting(name: str) -> dict[str, Any]:
-    """Parameters of a connection that stays open; `name` is what the server's list calls it.
+    """Return the parameters of a connection that stays open; `name` is its application name.
 
-    Both sides notice within some 25 s that the other one is gone without a word.
+    Both sides notice within some 25 s if the other one vanishes.
     """
     given = parameters()
     return {
@@ -36,7 +36,7 @@ def lasting(name: str) -> dict[str, Any]:
 
 
 def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A lasting connection in autocommit, to a server that is known."""
+    """Return a lasting connection in autocommit mode, to a server that is known."""
     connection = psycopg.connect(**lasting(name), autocommit=True)
     try:
         see_server(connection)
@@ -47,7 +47,7 @@ def connect(name: str) -> "psycopg.Connection[tuple[Any, ...]]":
 
 
 def brief(name: str, seconds: float) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A connection in autocommit for one question, which is given up after `seconds`."""
+    """Return a connection in autocommit mode whose statements time out after `seconds`."""
     given = lasting(name)
     limit = round(1000 * seconds)
     limits = f"-c statement_timeout={limit} -c lock_timeout={limit}"

@@ -1,10 +1,10 @@
-"""Sees that the database is still on the server that it was on, at every new connection.
+"""Checks at every new connection that the database is still on the server that it was on.
 
-A standby that was promoted may lack the last commits of its primary, and then would give out again
-what that one gave out: fencing tokens, and ids of events. A server is another one when the timeline
-of its WAL or its system identifier is. The first connection that meets another one makes the
-database safe to go on from (`reprise/upkeep/restored.py`) and stores the new server, in one
-transaction under one lock; all others wait for that, so that none works on what is not safe.
+A promoted standby may lack the last commits of its primary, and would then give out the same
+fencing tokens and event ids again. A server counts as another one if the timeline of its WAL or its
+system identifier differs. The first connection to another server makes the database safe to
+continue with (`reprise/upkeep/restored.py`) and stores the new server, in one transaction under one
+lock. All others wait for that, so that none works on an unsafe database.
 """
 
 import logging
@@ -26,15 +26,15 @@ _LOOK = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE reprise_server_know
 def see_server(connection: "psycopg.Connection[Any]") -> None:
     """Return once the connection leads to a server that is known; in one statement if it is.
 
-    Raises `psycopg.OperationalError` on a standby: one that is promoted while a connection is open
-    would be met by nobody.
+    Raises `psycopg.OperationalError` on a standby: a promotion during an open connection would go
+    unnoticed.
     """
     try:
         found = connection.execute(_LOOK).fetchone()
     except errors.UndefinedFunction:
         if not connection.autocommit:
             connection.rollback()
-        return  # `migrate` has yet to make it
+        return  # `migrate` has not created the function yet
     if not connection.autocommit:
         connection.commit()
     if found == (None,):
@@ -50,8 +50,8 @@ def _take_over(connection: "psycopg.Connection[Any]") -> None:
         if before == now:
             return  # another process has done it
         if before is not None:
-            # Each promotion is one more timeline. One that this server has never heard of may have
-            # jumped, too.
+            # Each promotion adds one timeline, and each may have jumped, even those this server
+            # never saw.
             same = before.system_identifier == now.system_identifier
             jumps = max(1, now.timeline - before.timeline) if same else 1
             jump_over(connection, by=ENGINE, action=FAILOVER, jumps=jumps)

@@ -1,7 +1,7 @@
-"""A pool of connections that is back at work at most some seconds after its server.
+"""A pool of connections that recovers at most some seconds after its server.
 
-psycopg's own pool waits twice as long after each failed try to connect, up to minutes, and gives
-broken connections out one by one, with such pauses in between.
+psycopg's own pool waits twice as long after each failed attempt to connect, up to minutes, and
+hands out broken connections one by one, with such pauses in between.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ LONGEST_PAUSE = 2.0
 
 
 class Attempt(AttemptWithBackoff):
-    """A connection that is tried again and again, the last times every `LONGEST_PAUSE` seconds."""
+    """An attempt to connect, repeated at least every `LONGEST_PAUSE` seconds."""
 
     INITIAL_DELAY = FIRST_PAUSE
 
     def update_delay(self, now: float) -> None:
-        """As psycopg's, which doubles the pause each time."""
+        """Double the pause as psycopg does, up to `LONGEST_PAUSE`."""
         super().update_delay(now)
         self.delay = min(self.delay, LONGEST_PAUSE)
 
 
 class PromptPool(ConnectionPool[Any]):
-    """As psycopg's, but for the pauses; a test holds it to them."""
+    """psycopg's pool with short pauses; a test checks them."""
 
     def _add_connection(self, attempt: AttemptWithBackoff | None, growing: bool = False) -> None:
         super()._add_connection(attempt or Attempt(timeout=self.reconnect_timeout), growing)
@@ -34,7 +34,7 @@ class PromptPool(ConnectionPool[Any]):
         try:
             super()._check_connection(conn)
         except Exception:
-            # A server that went away took all connections with it: new ones for all of them, and
-            # whoever waits gets the first.
+            # A server that went away took all connections with it: replace all, so that waiters get
+            # the first new one.
             self.drain()
             raise

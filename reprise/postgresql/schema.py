@@ -1,8 +1,8 @@
-"""Changes of tables while servers of the version before work on them.
+"""Schema changes while servers of the version before use the tables.
 
-A change that waits for a lock lets nobody past it who comes later, and may hold what the others
-wait for. So it waits for less time than PostgreSQL takes to look for a deadlock: it is the change
-that gives up, never a server, and then it is tried again.
+A change that waits for a lock blocks everybody who comes later, and may hold locks that others wait
+for. So it waits for less than PostgreSQL's `deadlock_timeout`: the change gives up, never a server,
+and is then tried again.
 """
 
 import time
@@ -37,13 +37,13 @@ _VACUUMED = """
 
 
 def lacks_lock(error: BaseException) -> bool:
-    """Whether a change failed only because somebody else held what it needed."""
+    """Return whether a change failed only because it did not get a lock."""
     return isinstance(error.__cause__, LockNotAvailable | DeadlockDetected)
 
 
 @contextmanager
 def short_waits(connection: Any) -> Iterator[None]:
-    """Have statements inside wait for a lock half as long as `deadlock_timeout`."""
+    """Make statements inside wait for a lock at most half as long as `deadlock_timeout`."""
     with connection.cursor() as cursor:
         cursor.execute(_CURRENT)
         (before,) = cursor.fetchone()
@@ -60,8 +60,8 @@ def _wait(connection: Any, limit: str) -> None:
 
 
 def interrupt_vacuum(connection: Any) -> None:
-    """Have autovacuum let go of tables: it does so for whoever waits longer than it takes to look
-    for a deadlock, which these changes do not. Here nothing else is held meanwhile."""
+    """Make autovacuum release its tables. It does so for statements that wait longer than
+    `deadlock_timeout`, which our changes do not. No other lock is held here meanwhile."""
     with connection.cursor() as cursor:
         cursor.execute(_VACUUMED)
         for (table,) in cursor.fetchall():
@@ -75,10 +75,10 @@ def interrupt_vacuum(connection: Any) -> None:
 
 
 class OnlineSchemaEditor(DatabaseSchemaEditor):
-    """As Django's; outside of a transaction a statement that gets no lock is tried again."""
+    """Django's editor; outside a transaction, a statement that gets no lock is tried again."""
 
     def add_index(self, model: Any, index: Any, concurrently: bool = False) -> None:
-        """Add an index; one that an earlier try has left is dropped, or kept if it is whole."""
+        """Add an index; drop an invalid one of an earlier attempt, keep a valid one."""
         if concurrently and not self.collect_sql and self._is_there(index.name):
             return
         super().add_index(model, index, concurrently=concurrently)
@@ -92,7 +92,7 @@ class OnlineSchemaEditor(DatabaseSchemaEditor):
         return bool(found == (True,))
 
     def execute(self, sql: Any, params: Any = ()) -> None:
-        """As Django's."""
+        """Execute a statement, with the waits that suit it."""
         if self.collect_sql or self.connection.in_atomic_block:
             super().execute(sql, params)
         elif " CONCURRENTLY " in str(sql):
@@ -114,7 +114,7 @@ class OnlineSchemaEditor(DatabaseSchemaEditor):
                 return
 
     def _wait_long(self, sql: Any, params: Any) -> None:
-        """An index that is made beside the work waits for old transactions, and stops nobody."""
+        """Execute a `CONCURRENTLY` statement without a limit on waits: it blocks nobody."""
         with self.connection.cursor() as cursor:
             cursor.execute(_CURRENT)
             (before,) = cursor.fetchone()

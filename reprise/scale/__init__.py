@@ -1,1 +1,1 @@
-"""The load of `make demo-scale` and its judgement. Production runs none of it."""
+"""The load of `make demo-scale` and its judgement. Production does not use it."""

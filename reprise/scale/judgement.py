@@ -1,4 +1,4 @@
-"""What became of the sessions of one demonstration: figures, and whether any went astray."""
+"""The results of one demonstration: totals, shares, and whether any session went wrong."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Scope:
     since: datetime
 
     def ask(self, query: str, **more: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query over `mine`, which are the attempts of these chains."""
+        """Return the rows of a query over `mine`, the attempts of these chains."""
         mine = (
             "WITH mine AS NOT MATERIALIZED (SELECT * FROM sessions_app_session WHERE "
             "project_id = ANY(%(projects)s::bigint[]) AND root_submitted_at >= %(since)s) "
@@ -29,8 +29,7 @@ class Scope:
             return list(cursor.fetchall())
 
 
-# One statement, one snapshot: what is neither here nor there while it goes from one to the other
-# would be missed by two.
+# One statement has one snapshot: two would miss a chain that changes its state in between.
 _LEFT = """
     SELECT
         (SELECT count(*) FROM mine WHERE phase = 'waiting')
@@ -41,7 +40,7 @@ _LEFT = """
 
 
 def chains_left(scope: Scope) -> int:
-    """How many chains have not ended."""
+    """Return how many chains have not ended."""
     ((count,),) = scope.ask(_LEFT)
     return int(count)
 
@@ -72,7 +71,7 @@ _CHECKS = {
 
 
 def astray(scope: Scope, acknowledged: Sequence[str]) -> list[str]:
-    """What is wrong, one line for each kind; nothing is when every chain ended once and whole."""
+    """Return what is wrong, a line for each kind; empty if every chain ended once."""
     found = []
     for what, query in _CHECKS.items():
         ((count,),) = scope.ask(query, acknowledged=array(acknowledged))
@@ -82,7 +81,7 @@ def astray(scope: Scope, acknowledged: Sequence[str]) -> list[str]:
 
 
 class Totals(NamedTuple):
-    """`seconds` are those from the first lease to the last end."""
+    """The totals of a demonstration; `seconds` is the time from the first lease to the last end."""
 
     sessions: int
     attempts: int
@@ -93,7 +92,7 @@ class Totals(NamedTuple):
 
 
 def totals(scope: Scope) -> Totals:
-    """What it came to."""
+    """Return the totals."""
     ended = ", ".join(
         f"count(*) FILTER (WHERE tip AND retry_state = '{state}')"
         for state in ("succeeded", "exhausted", "not_retried")
@@ -105,7 +104,7 @@ def totals(scope: Scope) -> Totals:
 
 
 class CauseRow(NamedTuple):
-    """Attempts that failed of one cause, and what became of them."""
+    """The number of attempts that failed for one cause, and what followed."""
 
     cause: str
     failed: int
@@ -115,7 +114,7 @@ class CauseRow(NamedTuple):
 
 
 def causes(scope: Scope) -> list[CauseRow]:
-    """The causes, most frequent first."""
+    """Return the causes, most frequent first."""
     states = ", ".join(
         f"count(*) FILTER (WHERE retry_state = '{state}')"
         for state in ("retried", "exhausted", "not_retried")
@@ -128,7 +127,7 @@ def causes(scope: Scope) -> list[CauseRow]:
 
 
 class ShareRow(NamedTuple):
-    """What the queues of one factor had of what ran, and what is ideal: shares of 1."""
+    """The share of running time that the queues of one factor had, and the ideal share (of 1)."""
 
     factor: float
     queues: int
@@ -136,7 +135,7 @@ class ShareRow(NamedTuple):
     ideal: float
 
 
-# While fresh sessions waited in every queue: until the first one had started its last.
+# Only the time in which fresh sessions waited in every queue: until one had started its last.
 _SHARES = """
     , span AS (
         SELECT min(f.first) AS a, min(f.last) AS b FROM (
@@ -152,7 +151,7 @@ _SHARES = """
 
 
 def shares(scope: Scope) -> list[ShareRow]:
-    """How what ran was divided, by factor, while every queue had work."""
+    """Return the shares of running time by factor, while every queue had work."""
     rows = scope.ask(_SHARES)
     held = sum(row[2] for row in rows)
     weight = sum(queues / factor for factor, queues, _ in rows)

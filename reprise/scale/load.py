@@ -1,4 +1,4 @@
-"""Submitting, as a program without the SDK does it: plain HTTP."""
+"""Submits sessions over plain HTTP, without the SDK."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ TIMEOUT = 120.0
 
 @contextmanager
 def connected(credentials: Credentials) -> Iterator[HTTPConnection]:
-    """A connection to the server, closed in the end."""
+    """Yield a connection to the server, and close it at the end."""
     url = urlsplit(credentials.url)
     connection = HTTPConnection(url.hostname or "", url.port, timeout=TIMEOUT)
     try:
@@ -28,7 +28,7 @@ def connected(credentials: Credentials) -> Iterator[HTTPConnection]:
 def submit(
     connection: HTTPConnection, credentials: Credentials, bodies: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Submit up to 1,000 sessions in one call; their ids. Raises `StandaloneError`."""
+    """Submit up to 1,000 sessions in one call. Return their ids. Raises `StandaloneError`."""
     headers = {
         "Authorization": f"Bearer {credentials.token}",
         "Content-Type": "application/json",

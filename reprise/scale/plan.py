@@ -1,4 +1,4 @@
-"""The demo at scale, drawn from its seed: queues, sessions, clusters and a storm. Pure."""
+"""The plan of the demo at scale, from its seed: queues, sessions, clusters, storms. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ PROJECTS = ("astro", "bio", "chem", "geo", "vision")
 FACTORS = (1.0, 2.0, 4.0)
 NODE_CPUS = 16
 SESSIONS_A_SLOT = 20
-"""So many sessions one slot is to run, one after the other: that sizes the clusters."""
+"""Sessions that one slot runs, one after the other; this sets the size of the clusters."""
 ATTEMPTS_A_SESSION = 1.3
-"""About so many; the storm's moments are shares of the time that all of them take."""
+"""Expected attempts per session; the times of storms are fractions of the total running time."""
 BROKEN = 0.03
 """The share of sessions whose every attempt fails."""
 POLICIES: dict[str, dict[str, Any]] = {
@@ -53,7 +53,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How large it is; `run_seconds` is how long a run lasts on average."""
+    """The size of the demo; `run_seconds` is the average duration of a run."""
 
     queues: int
     sessions: int
@@ -63,13 +63,13 @@ class Plan:
 
     @property
     def nodes(self) -> int:
-        """Of each executor."""
+        """Return the number of nodes of each executor."""
         slots = self.sessions / SESSIONS_A_SLOT
         return max(1, round(slots / NODE_CPUS / self.executors))
 
     @property
     def slots(self) -> int:
-        """The sessions that run at once on one executor."""
+        """Return the number of sessions that run at once on one executor."""
         return self.nodes * NODE_CPUS
 
     @property
@@ -78,17 +78,17 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """How long all of it would run on its executors, if nobody had to wait for the server."""
+        """Return how long all sessions would run if the server took no time."""
         attempts = self.sessions * ATTEMPTS_A_SESSION
         return attempts * self.run_seconds / (self.slots * self.executors)
 
     def queue(self, number: int) -> tuple[str, str]:
-        """The project and the name of a queue."""
+        """Return the project and the name of a queue."""
         project = PROJECTS[number % len(PROJECTS)]
         return f"{DOMAIN}/{project}", f"queue-{number + 1:02}"
 
     def documents(self) -> list[dict[str, Any]]:
-        """What `reprise apply` is given: policies, defaults, queues."""
+        """Return the documents for `reprise apply`: policies, defaults, queues."""
         defaults = {"max_retries": 2, "retry_delay": 1, "backoff": "exponential"}
         return [
             *(_document("RetryPolicy", {"name": name}, spec) for name, spec in POLICIES.items()),
@@ -104,7 +104,7 @@ class Plan:
         return _document("Queue", metadata, {"priority_factor": factor, "retry_policies": policies})
 
     def bodies(self, run: str) -> Iterator[dict[str, Any]]:
-        """The sessions, each queue in its turn; `run` tells them from those of another time."""
+        """Yield the sessions, from each queue in turn; `run` makes them unique."""
         random = Random(self.seed)  # noqa: S311  # repeatable on purpose
         for number in range(self.sessions):
             project, queue = self.queue(number % self.queues)
@@ -126,10 +126,11 @@ class Plan:
             yield body
 
     def script(self, number: int) -> dict[str, Any]:
-        """What befalls the runs of an executor: small things always, and storms."""
+        """Return the script of an executor's runs: single failures all the time, and storms."""
         whole, brief = self.seconds, max(self.seconds / 15, 2.0)
         storms: list[dict[str, Any]] = [
-            # The registry is of all clusters; spot nodes are reclaimed here, nodes are lost there.
+            # The registry serves all clusters. Half of the clusters lose spot nodes, the others
+            # nodes.
             {"at": whole / 4, "seconds": brief, "rate": 0.6, "reason": "ImagePullBackOff"},
         ]
         ends = {"run_seconds": [0, self.run_seconds]}

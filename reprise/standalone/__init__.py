@@ -1,1 +1,1 @@
-"""All parts of the server in one command. Production runs them as processes of their own."""
+"""All parts of the server in one command. Production runs them as separate processes."""

@@ -1,4 +1,4 @@
-"""An executor as a child process, started again when it dies."""
+"""An executor as a child process, restarted when it dies."""
 
 import logging
 import os
@@ -19,16 +19,16 @@ FIRST_PAUSE = 0.5
 MAX_PAUSE = 10.0
 PREVIOUS_PAUSE = 0.5
 LONG_LIFE = 60.0
-"""Seconds; an agent that lived so long did not die of what ended the one before."""
+"""Seconds after which the pause before a restart is reset: the cause is another one."""
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file, which only its owner may read if it is new."""
+    """Open a file; a new one is readable by its owner only."""
     return os.open(path, flags, 0o600)
 
 
 class Agent:
-    """Supervises `python -m executor`; all calls come from the thread that made it.
+    """Supervises `python -m executor`; all calls must come from the thread that created it.
 
     The agent dies with the thread that starts it, which must live as long as the process.
     """
@@ -70,9 +70,9 @@ class Agent:
         self._not_before = 0.0
 
     def check(self) -> None:
-        """See that the agent can isolate its runs as it will be asked to.
+        """Check that the agent can isolate its runs as configured.
 
-        Raises `StandaloneError` with what it says; started, it would say so in its log only.
+        Raises `StandaloneError` with its message; once started, it would only log it.
         """
         command = [*self._command, "--check-isolation"]
         asked = subprocess.run(
@@ -83,17 +83,17 @@ class Agent:
             raise StandaloneError(f"the executor {self._name} cannot start: {said[-1]}")
 
     def start(self) -> None:
-        """Start the agent, or see that it is started once that of an earlier life has gone."""
+        """Start the agent, or start it later if one of an earlier run of the server still lives."""
         self._started = time.monotonic()
         if not self._previous.gone(self._started):
             self._not_before = self._started + PREVIOUS_PAUSE
             return
         with open(self._log, "ab", opener=private_opener) as log:
-            # One that an earlier version made.
+            # An earlier version may have created the file with other permissions.
             os.fchmod(log.fileno(), 0o600)
             self._process = subprocess.Popen(
                 self._command,
-                cwd=ROOT,  # where the module is; the user's directory may have one of that name
+                cwd=ROOT,  # the module is here; the user's directory may have another of that name
                 env=_environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -101,7 +101,7 @@ class Agent:
             )
 
     def look_after(self) -> None:
-        """Start the agent again if it ended, after a pause that grows while it keeps ending."""
+        """Restart the agent if it ended, after a pause that grows while it keeps ending."""
         if self._process is not None and self._process.poll() is None:
             return
         now = time.monotonic()
@@ -121,7 +121,7 @@ class Agent:
             self.start()
 
     def stop(self) -> None:
-        """Ask the agent to end its runs and go; kill it if it does not."""
+        """Ask the agent to end its runs and exit; kill it if it does not."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -133,5 +133,5 @@ class Agent:
 
 
 def _environ() -> dict[str, str]:
-    """Ours, without the server's own variables."""
+    """Return our environment without the server's own variables."""
     return {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "BROKER_URL"}}

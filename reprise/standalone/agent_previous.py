@@ -1,4 +1,4 @@
-"""An agent that an earlier life of the service left behind on the same state directory."""
+"""An agent that an earlier run of the server left behind on the same state directory."""
 
 import logging
 import os
@@ -10,21 +10,21 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 6.0
-"""The kernel has told it to stop when its parent died; no agent takes longer for that."""
+"""Seconds to wait for it: the kernel told it to stop when its parent died, and that takes less."""
 
 
 class PreviousAgent:
-    """Whoever holds the state directory's lock when an agent of ours is to begin."""
+    """The processes that hold the lock of the state directory before our agent starts."""
 
     def __init__(self, state_dir: Path):
         self._lock = state_dir / "lock"
         self._first_seen: float | None = None
 
     def gone(self, now: float) -> bool:
-        """Return whether nobody is there any more; end at last whoever does not leave.
+        """Return whether no such process is left; kill those that do not leave in time.
 
-        All its runs and reports bear a sudden death, and an agent that hangs hears no signal but
-        this one. To be asked again and again.
+        Killing is safe: its runs and reports survive a sudden death, and an agent that hangs
+        ignores any other signal. The caller asks again until True.
         """
         holders = list(_holders(self._lock))
         if not holders:
@@ -41,13 +41,13 @@ class PreviousAgent:
 
 
 def _holders(lock: Path) -> Iterator[int]:
-    """The processes with a descriptor that holds the lock; a fork that never ran holds it, too."""
+    """Yield the processes with a descriptor that holds the lock, including forks of its holder."""
     try:
         wanted = lock.stat()
     except FileNotFoundError:
         return
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended, or is somebody else's
+        with suppress(OSError):  # it has just ended, or belongs to another user
             if int(process.name) != os.getpid() and _holds(process, wanted):
                 yield int(process.name)
 

@@ -1,7 +1,7 @@
-"""A backup of standalone: all that it takes to go on elsewhere, in one file.
+"""A backup of standalone: all that is needed to continue elsewhere, in one file.
 
-PostgreSQL's dump is of one moment, whatever runs meanwhile. The executor's own files are left
-out: its runs do not live on with the backup, and what its reports say may be of later.
+PostgreSQL's dump shows one moment, whatever runs meanwhile. The executor's own files are left out:
+its runs do not survive into the backup, and its reports may be newer than the dump.
 """
 
 import os
@@ -27,13 +27,13 @@ from reprise.standalone.postgres_failure import failure
 from reprise.standalone.server import claim
 
 LOCK_WAIT = "10s"
-"""A migration that holds its locks for longer ends the backup instead of being waited for."""
+"""Time for pg_dump to wait for locks; a migration that holds them longer ends the backup."""
 
 
 def backup(data_dir: Path, path: Path) -> None:
-    """Write a backup of `data_dir` to `path`, whole or not at all.
+    """Write a backup of `data_dir` to `path`, completely or not at all.
 
-    The server may run or not. A file that is there is replaced by the complete new one. Raises
+    The server may run or not. An existing file is replaced by the complete new one. Raises
     `StandaloneError`, `PostgresError` and `OSError`.
     """
     refuse_other_database()
@@ -52,7 +52,7 @@ def backup(data_dir: Path, path: Path) -> None:
 
 
 def refuse_other_database() -> None:
-    """Only the embedded PostgreSQL is ours to dump and to make."""
+    """Raise `StandaloneError` if `DATABASE_URL` is set: that server is not ours to dump."""
     if given().database_url is not None:
         raise StandaloneError(
             "DATABASE_URL is set: back that PostgreSQL up and restore it with its own tools "
@@ -62,7 +62,7 @@ def refuse_other_database() -> None:
 
 @contextmanager
 def _database(data_dir: Path) -> Iterator[str]:
-    """The URL of the running server, or of one that runs for as long as the block."""
+    """Yield the URL of the running server, or of one that runs as long as the block."""
     try:
         lock = claim(data_dir)
     except TakenError:
@@ -106,7 +106,7 @@ def _dump(url: str, binaries: Binaries, target: IO[bytes], data_dir: Path) -> No
 
 @contextmanager
 def ended_with_block(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Wait for a program, or end it when the block fails."""
+    """Wait for a program to end; kill it if the block fails."""
     with process:
         try:
             yield
@@ -116,17 +116,17 @@ def ended_with_block(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 
 def written(file: IO[bytes]) -> str:
-    """What a program has written to a file since it was opened."""
+    """Return what a program has written to a file since it was opened."""
     file.seek(0)
     return file.read().decode(errors="replace")
 
 
 def client_environ() -> dict[str, str]:
-    """Ours, without what would send PostgreSQL's programs elsewhere."""
+    """Return our environment without variables that would redirect PostgreSQL's programs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return kept | {"LC_ALL": "C"}
 
 
 def describe(path: Path) -> str:
-    """Size and place of a finished backup, for people."""
+    """Return size and place of a finished backup, for people."""
     return f"{path} ({path.stat().st_size / 1024:,.0f} KiB)"

@@ -1,7 +1,7 @@
-"""The file of a backup: a zip of a database dump and the secrets that belong to it.
+"""The file of a backup: a zip of a database dump and its secrets.
 
-Zip, because its directory comes last and every member has a checksum: a file that was cut short
-or damaged is known before anything is done with it, and `unzip` can look into it.
+In a zip the directory comes last and every member has a checksum. So a truncated or damaged file is
+detected before it is used, and `unzip` can read it.
 """
 
 import json
@@ -24,13 +24,13 @@ MANIFEST = "manifest.json"
 DUMP = "database.dump"
 SECRETS = ("secret_key", "credentials.json", "executor.token")
 KEYS = "encryption_keys"
-"""Is not there where the environment says them, and in backups of before there were any."""
+"""Missing if the environment holds the keys, and in backups older than the keys."""
 CHUNK = 1024 * 1024
 _DAMAGE = (
     BadZipFile,
     EOFError,
     KeyError,
-    OSError,  # a place in the file that cannot be
+    OSError,  # an impossible position in the file
     RuntimeError,
     StructError,
     TypeError,
@@ -41,7 +41,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Manifest:
-    """What has to fit before a backup can be restored.
+    """The conditions for restoring a backup.
 
     `postgres` is the major version that wrote the dump, `migrations` are (application, name).
     """
@@ -51,7 +51,7 @@ class Manifest:
     migrations: frozenset[tuple[str, str]]
 
     def to_json(self) -> str:
-        """One JSON object; the inverse of `from_json`."""
+        """Return the manifest as one JSON object; the inverse of `from_json`."""
         fields = {
             "format": FORMAT,
             "made_at": self.made_at,
@@ -62,7 +62,7 @@ class Manifest:
 
     @staticmethod
     def from_json(text: bytes) -> "Manifest":
-        """Raises `StandaloneError` for a format that is unknown here."""
+        """Return the manifest in a JSON text. Raises `StandaloneError` for an unknown format."""
         said = json.loads(text)
         if said["format"] != FORMAT:
             raise StandaloneError(
@@ -75,7 +75,7 @@ class Manifest:
 
 @contextmanager
 def writing(path: Path) -> Iterator[ZipFile]:
-    """A new backup that only its owner can read, at `path` when the block ends without error."""
+    """Yield a new backup for its owner only; it appears at `path` if the block succeeds."""
     descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
     draft = Path(name)
     try:
@@ -92,26 +92,26 @@ def writing(path: Path) -> Iterator[ZipFile]:
 
 
 class Backup:
-    """A backup that was read through once and found whole."""
+    """A backup that was read once and found complete."""
 
     def __init__(self, archive: ZipFile):
         self._archive = archive
         self.manifest = Manifest.from_json(archive.read(MANIFEST))
 
     def secrets(self) -> Iterator[tuple[str, str]]:
-        """The files beside the database: name and content."""
+        """Yield the files beside the database: name and content."""
         there = self._archive.namelist()
         for name in (*SECRETS, *({KEYS} & {*there})):
             yield name, self._archive.read(name).decode()
 
     def dump(self) -> IO[bytes]:
-        """The dump, to be read from its beginning to its end."""
+        """Return the dump, to be read from beginning to end."""
         return self._archive.open(DUMP)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Backup]:
-    """The backup at `path`. Raises `StandaloneError` if it is not whole or of another format."""
+    """Yield the backup at `path`. Raises `StandaloneError` if it is damaged or unknown."""
     try:
         file = path.open("rb")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the first start makes: an admin, tokens, a project, a queue, an executor."""
+"""The records that the first start creates: an admin, tokens, a project, a queue, an executor."""
 
 import json
 import secrets
@@ -21,7 +21,7 @@ ADMIN = "admin"
 EXECUTOR = "local"
 DEFAULT = "default"
 BY = "standalone"
-"""Whom the audit log names for what the first start makes."""
+"""The actor in the audit log for what the first start creates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Credentials:
 
 
 def secret_key(data_dir: Path) -> str:
-    """The key that signs browser sessions; made once for a data directory."""
+    """Return the key that signs browser sessions; create it once for a data directory."""
     path = data_dir / "secret_key"
     if not read_text(path):
         write_private(path, secrets.token_urlsafe(48))
@@ -44,9 +44,9 @@ def secret_key(data_dir: Path) -> str:
 
 
 def encryption_keys(data_dir: Path) -> EncryptionKeys:
-    """The keys of the secrets in the database, one a line, newest first; made once.
+    """Return the keys of the secrets in the database, newest first; create them once.
 
-    Raises `StandaloneError` for a file that holds no keys.
+    The file has one key a line. Raises `StandaloneError` for a file without valid keys.
     """
     path = data_dir / "encryption_keys"
     if not read_text(path):
@@ -58,14 +58,14 @@ def encryption_keys(data_dir: Path) -> EncryptionKeys:
 
 
 def ensure_tenants() -> Project:
-    """The project `default/default` with its default queue."""
+    """Return the project `default/default`; create it with its default queue if needed."""
     project, _ = project_ensure(domain=DEFAULT, name=DEFAULT, by=BY)
     return project
 
 
 @transaction.atomic
 def ensure_credentials(data_dir: Path, url: str, project: Project) -> Credentials:
-    """Read `credentials.json`, or make an admin and a token; the file is brought up to date."""
+    """Read `credentials.json`, or create an admin and a token; update the file."""
     path = data_dir / "credentials.json"
     known = _read(path)
     with audited(by=BY):
@@ -92,7 +92,7 @@ def _read(path: Path) -> dict[str, str]:
     except (ValueError, RecursionError):
         return {}
     found = content.items() if isinstance(content, dict) else ()
-    # What is made here is plain text; the database would not even take other characters.
+    # Our values are plain text, and the database would reject other characters.
     return {
         name: value
         for name, value in found
@@ -101,18 +101,18 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def executor_token(data_dir: Path) -> Path:
-    """The file that holds the local executor's token."""
+    """Return the path of the file that holds the local executor's token."""
     return data_dir / "executor.token"
 
 
 def ensure_executor(data_dir: Path, project: Project) -> None:
-    """See that there is the local executor, for its project only, and its token."""
+    """Ensure that the local executor exists, for its project only, and has its token."""
     executor_ensure(name=EXECUTOR, projects=[project], by=BY)
     ensure_executor_token(executor_token(data_dir), EXECUTOR)
 
 
 def ensure_executor_token(path: Path, executor_name: str) -> bool:
-    """See that the file holds a valid token of the executor; whether a new one was made."""
+    """Ensure that the file holds a valid token. Return whether a new one was made."""
     known = token_find(read_text(path))
     if known is not None and known.executor_name == executor_name:
         return False

@@ -1,9 +1,9 @@
-"""What keeps standalone from running, as one line for people."""
+"""Errors that keep standalone from running, as one line for people."""
 
 
 class StandaloneError(Exception):
-    """One clear line: what is wrong, where, and what to do."""
+    """An error in one clear line: what is wrong, where, and what to do."""
 
 
 class TakenError(StandaloneError):
-    """Another process works on the data directory."""
+    """Another process uses the data directory."""

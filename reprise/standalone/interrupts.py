@@ -1,7 +1,7 @@
-"""When an interruption of the main thread may come: not in the middle of a fork.
+"""Interruption of the main thread, except in the middle of a fork.
 
-Around a fork Python calls hooks that take and give back locks. An exception that a signal's handler
-raises in one of them is swallowed, and the lock stays taken for ever.
+Around a fork Python calls hooks that take and release locks. An exception that a signal handler
+raises inside one of them is swallowed, and the lock stays taken forever.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _interruption = _Interruption()
 
 
 def interrupt() -> None:
-    """Raise `KeyboardInterrupt` now, or where the present hold ends; for signal handlers."""
+    """Raise `KeyboardInterrupt` now, or when the present hold ends; for signal handlers."""
     if _interruption.held:
         _interruption.waits = True
     else:
@@ -28,7 +28,7 @@ def interrupt() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold interruptions back until the end of the block. Of the main thread, not nested."""
+    """Hold interruptions back until the end of the block. For the main thread; not nested."""
     _interruption.held = True
     try:
         yield

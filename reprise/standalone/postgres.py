@@ -1,7 +1,7 @@
 """The PostgreSQL of standalone: a child process on a cluster in the data directory.
 
-Only PostgreSQL's programs are taken from elsewhere; how they are started, watched and stopped is
-decided here. Linux only, since the server's end is tied to ours by a parent-death signal.
+Only PostgreSQL's programs come from elsewhere; this module starts, watches and stops them. Linux
+only, since a parent-death signal ties the server's life to ours.
 """
 
 import os
@@ -39,8 +39,8 @@ _POLL_SECONDS = 0.02
 _RETRY_PAUSE_SECONDS = 0.2
 _LOG_TAIL_BYTES = 64 * 1024
 
-# Given on each start, so that an old cluster has today's settings. A small box with one server
-# and no replica: what only replication needs is off.
+# Given at each start, so that an old cluster gets today's settings. They suit a small machine with
+# one server and no replica: replication is off.
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -57,20 +57,20 @@ SETTINGS = {
     "log_destination": "stderr",
     "log_min_messages": "warning",
 }
-# What a server says that met remains of one that was killed: they go away by themselves.
+# Messages of a server that met remains of a killed one; these problems pass by themselves.
 _PASSING = re.compile(r'is still in use|lock file ".*" already exists')
-# What it says to those whom it will never let in; all else is a matter of time.
+# Messages to clients that will never be let in; other errors pass with time.
 _REFUSED = re.compile("FATAL: ++(?!the database system is )")
-# Signals of a fast, an immediate and a hard stop, and their parts of the time for stopping.
+# Signals of a fast, an immediate and a hard stop, and their shares of the stopping time.
 _STOPS = ((signal.SIGINT, 0.6), (signal.SIGQUIT, 0.25), (signal.SIGKILL, 0.15))
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL on `data_dir`/postgres that lives as long as this process at most.
+    """A PostgreSQL on `data_dir`/postgres that lives at most as long as this process.
 
-    One supervisor for a data directory at a time: that is for the caller to see to. Call `start`
-    from a thread that lives as long as the process: the kernel stops the server when the thread
-    that started it ends.
+    The caller ensures one supervisor for a data directory at a time. Call `start` from a thread
+    that lives as long as the process: the kernel stops the server when the thread that started it
+    ends.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -84,26 +84,26 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the server that was started last; nothing before and after."""
+        """Return the process id of the server that was started last; None before and after."""
         return self._process.pid if self._process is not None else None
 
     @property
     def url(self) -> str:
-        """`DATABASE_URL` of the service's database, by way of the socket.
+        """Return the `DATABASE_URL` of the server's database, through the socket.
 
-        It names the file of the password instead of the password: it may be in a command line.
+        It names the password's file instead of the password, since it may appear in a command line.
         """
         place, file = (quote(str(path), safe="") for path in (self._socket_dir, self._password))
         return f"postgres://{SUPERUSER}@{place}:{PORT}/{DATABASE}?passfile={file}"
 
     def alive(self) -> bool:
-        """Whether the server's process runs."""
+        """Return whether the server's process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> str:
-        """Make the cluster if there is none, start the server, and return its `DATABASE_URL`.
+        """Create the cluster if there is none, start the server, and return its `DATABASE_URL`.
 
-        Returns when the database answers. Nothing happens if the server runs already. Raises
+        Returns when the database answers; does nothing if the server runs already. Raises
         `PostgresError`, after which no server is left running.
         """
         if self.alive():
@@ -120,19 +120,19 @@ class EmbeddedPostgres:
         return self.url
 
     def failure(self, error: Exception) -> PostgresError:
-        """What to say when the server failed after its start: its log knows more than `error`."""
+        """Return the error for a server that failed after its start, with details from its log."""
         return failure(self._data_dir, f"ERROR: {error}\n{self._logged_since(self._log_size)}")
 
     def stop(self, timeout: float = 8.0) -> None:
-        """Stop the server within `timeout` seconds: politely, then firmly, then at once."""
+        """Stop the server within `timeout` seconds: fast, then immediate, then by SIGKILL."""
         process, self._process = self._process, None
         if process is not None:
             _end(process, timeout)
-        with suppress(OSError):  # not there yet, or a killed server's socket is left in it
+        with suppress(OSError):  # not there yet, or a killed server left its socket there
             self._socket_dir.rmdir()
 
     def _prepare(self) -> tuple[Binaries, Account]:
-        """Everything that has to be there before the server can run."""
+        """Create everything that the server needs to run."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._trim_log()
         clear_unfinished(self._data_dir)
@@ -169,14 +169,14 @@ class EmbeddedPostgres:
             time.sleep(_RETRY_PAUSE_SECONDS)
 
     def _asks_for_password(self, binaries: Binaries, account: Account) -> bool:
-        """See that the server will do so; False, with the reason in the log, if it cannot be."""
+        """Ensure that the server will ask for a password; False, with a log entry, if not."""
         trouble = ensure_password(self._data_dir, self._cluster, binaries, account)
         with self._log.open("a") as log:
             log.write(trouble)
         return not trouble
 
     def _spawn(self, binaries: Binaries, account: Account) -> None:
-        # The value is a list of directories: quoted, a comma in the name is part of it.
+        # The setting is a list of directories: in quotes, a comma is part of a name.
         sockets = '"' + str(self._socket_dir).replace('"', '""') + '"'
         settings = {**SETTINGS, "port": str(PORT), "unix_socket_directories": sockets}
         command = [binaries.program("postgres"), "-D", str(self._cluster)]
@@ -186,7 +186,7 @@ class EmbeddedPostgres:
             self._process = account.start(command, log.fileno())
 
     def _wait_until_ready(self) -> bool:
-        """True as soon as a query is answered, False if the server gave up."""
+        """Return True as soon as a query is answered, False if the server gave up."""
         deadline = time.monotonic() + START_SECONDS
         while self.alive():
             try:

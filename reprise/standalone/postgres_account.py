@@ -1,4 +1,4 @@
-"""Who runs PostgreSQL's programs: it refuses to be root, and it must not outlive its parent."""
+"""The account that runs PostgreSQL's programs: they refuse root, and must not outlive us."""
 
 import ctypes
 import os
@@ -12,20 +12,20 @@ from pathlib import Path
 from reprise.standalone.interrupts import uninterrupted
 from reprise.standalone.postgres_failure import PostgresError
 
-# Root outside, an ordinary user inside: no account to make, no file to give away.
+# Root outside, an ordinary user inside: no account to create, and files keep their owner.
 UNSHARE = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
 NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
-# Looked up here because loading a library between fork and exec can deadlock.
+# Loaded here, because loading a library between fork and exec can deadlock.
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 @dataclass(frozen=True)
 class Account:
-    """How to start a program so that it is not root.
+    """The way to start a program so that it is not root.
 
-    `prefix` goes in front of its command; `uid` and `gid` are set when the program has to run
-    as somebody other than this process.
+    `prefix` goes in front of its command. `uid` and `gid` are set if the program has to run as
+    another user than this process.
     """
 
     prefix: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Account:
             )
 
     def run(self, command: Sequence[str], *, seconds: float, given: str = "") -> tuple[int, str]:
-        """Run a program to its end, with `given` as its input: exit code and output.
+        """Run a program to its end, with `given` as its input. Return its exit code and output.
 
         Raises `TimeoutExpired` and `OSError`.
         """
@@ -69,9 +69,9 @@ class Account:
         return process.returncode, output.decode(errors="replace")
 
     def own(self, path: Path) -> None:
-        """Give a file tree to the account, if it is somebody else's.
+        """Give a file tree to the account, if it belongs to another user.
 
-        The top comes last, so that an interrupted walk is done again.
+        The top comes last, so that an interrupted walk is repeated.
         """
         if self.uid is None or path.stat().st_uid == self.uid:
             return
@@ -79,10 +79,10 @@ class Account:
             os.chown(each, self.uid, self.gid or -1, follow_symlinks=False)
 
     def open_way(self, data_dir: Path) -> None:
-        """See that the account can walk to the content of `data_dir`, without root's privileges.
+        """Ensure that the account can reach the content of `data_dir` without root's privileges.
 
-        A data directory of root is opened to the account's group, for walking through only;
-        nothing above it is changed.
+        A data directory of root is opened to the account's group, to pass through only. Nothing
+        above it is changed.
         """
         if os.geteuid() != 0:
             return
@@ -108,7 +108,7 @@ class Account:
 
 
 def account_for(data_dir: Path, cluster: Path) -> Account:
-    """Ourselves, unless we are root: then the owner of the data, a user namespace, or nobody."""
+    """Return our own account; for root, the owner of the data, a user namespace, or nobody."""
     if os.geteuid() != 0:
         return Account()
     owner = (cluster if cluster.exists() else data_dir).stat()
@@ -133,7 +133,7 @@ def _namespaces_work() -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would change the server's settings or the language of its messages."""
+    """Return our environment without what would change the server's settings or language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return kept | {"LC_ALL": "C"}
 

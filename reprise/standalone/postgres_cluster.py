@@ -1,4 +1,4 @@
-"""The cluster's directory: made whole or not at all."""
+"""The cluster's directory: created completely or not at all."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ DAMAGED = "move it away or choose another data directory"
 
 
 def cluster_major(cluster: Path) -> int | None:
-    """The major version that a finished cluster was made by; nothing where none is yet.
+    """Return the major version of a complete cluster; None if there is none yet.
 
     Raises `PostgresError` for a directory that holds something else, which is left alone.
     """
@@ -33,16 +33,16 @@ def cluster_major(cluster: Path) -> int | None:
 
 
 def clear_unfinished(data_dir: Path) -> None:
-    """Remove what a start that was killed left of a cluster it was making.
+    """Remove the unfinished cluster of a start that was killed.
 
-    For each start: while the program that made it is still dying, not all of it can be removed.
+    Every start does this, because files can remain while the killed program is still dying.
     """
     for torn in data_dir.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(torn, ignore_errors=True)
 
 
 def make_cluster(cluster: Path, binaries: Binaries, account: Account) -> None:
-    """Make a new cluster beside `cluster` and move it there when it is complete."""
+    """Create a new cluster beside `cluster`, and move it there when it is complete."""
     data_dir = cluster.parent
     unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=data_dir))
     try:
@@ -52,7 +52,7 @@ def make_cluster(cluster: Path, binaries: Binaries, account: Account) -> None:
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    # After a power cut the new name has to be there, or the next start would clear the data away.
+    # The new name must survive a power cut, or the next start would remove the data.
     sync_directory(data_dir)
 
 

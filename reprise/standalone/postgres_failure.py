@@ -1,4 +1,4 @@
-"""What keeps the embedded PostgreSQL from running, as one line for people."""
+"""Errors of the embedded PostgreSQL, as one line for people."""
 
 import errno
 import re
@@ -20,7 +20,7 @@ _ADVICE_BY_ERRNO = {
     errno.ENOTDIR: "it is not a directory: choose another data directory",
     errno.EEXIST: "it is not a directory: choose another data directory",
 }
-# Phrases of the operating system that PostgreSQL repeats in its own messages.
+# Phrases of the operating system that PostgreSQL repeats in its messages.
 _ADVICE_BY_PHRASE = {
     "No space left on device": FULL,
     "Disk quota exceeded": FULL,
@@ -30,14 +30,14 @@ _ADVICE_BY_PHRASE = {
     "password authentication failed": "remove the file postgres.pgpass: a start makes another one",
     "Cannot allocate memory": "the machine has too little free memory",
 }
-# Without what a server says to those who come too early or too late.
+# Excludes messages to clients that come during startup or shutdown.
 _FATAL_LINE = re.compile(r"(?:FATAL|PANIC|ERROR|error): ++(?!the database system is )(.*)")
-# Below this a server cannot even write down why it stopped.
+# With less free space a server cannot even log why it stopped.
 _LITTLE_SPACE_BYTES = 1024 * 1024
 
 
 class PostgresError(Exception):
-    """One clear line: what is wrong, where, and what to do."""
+    """An error in one clear line: what is wrong, where, and what to do."""
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def named_errors(data_dir: Path) -> Iterator[None]:
 
 
 def failure(data_dir: Path, output: str) -> PostgresError:
-    """The error for a program that gave up, from what it had written."""
+    """Return the error for a program that failed, from its output."""
     reasons = _FATAL_LINE.findall(output) or output.strip().splitlines()[-1:]
     reason = reasons[-1].strip() if reasons else "it ended without a word"
     phrases = (text for phrase, text in _ADVICE_BY_PHRASE.items() if phrase in output)

@@ -1,7 +1,7 @@
 """The password of the embedded PostgreSQL.
 
-Whoever is let into the socket's directory may try, and a run of the server's own user always is:
-it knows the directory, but cannot read the password's file where runs are isolated.
+Runs under the server's own user can reach the socket's directory. Isolated runs cannot read the
+password's file.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from reprise.standalone.private_file import read_text, write_private
 RULES = "# Written by Reprise at each start where it is another.\nlocal all all scram-sha-256\n"
 _EVERYWHERE = "*:*:*:*:"
 _SECONDS = 120.0
-# Whatever the cluster's own settings say, the password is not to be in a log.
+# Whatever the cluster's own settings are, the password must not appear in a log.
 _SETTINGS = (
     "password_encryption=scram-sha-256",
     "log_statement=none",
@@ -26,15 +26,15 @@ _SETTINGS = (
 
 
 def password_file(data_dir: Path) -> Path:
-    """The file from which libpq takes the password: its `passfile`."""
+    """Return the file from which libpq reads the password: its `passfile`."""
     return data_dir / "postgres.pgpass"
 
 
 def ensure_password(data_dir: Path, cluster: Path, binaries: Binaries, account: Account) -> str:
-    """See that the stopped cluster asks for the password; what went wrong, or nothing.
+    """Ensure that the stopped cluster asks for the password. Return what went wrong, or "".
 
-    A cluster that trusted everybody is changed. That is done without a server that could be asked,
-    and the rules come last: an interrupted change is made again.
+    A cluster that trusted everybody is changed without a running server. The rules come last, so
+    that an interrupted change is repeated.
     """
     file, rules = password_file(data_dir), cluster / "pg_hba.conf"
     known = read_text(file).removeprefix(_EVERYWHERE)
@@ -52,7 +52,7 @@ def ensure_password(data_dir: Path, cluster: Path, binaries: Binaries, account: 
 
 
 def _close(file: Path) -> None:
-    """libpq takes no password from a file that others may read."""
+    """Restrict the file to its owner: libpq ignores a password file that others may read."""
     if stat.S_IMODE(file.stat().st_mode) != 0o600:
         file.chmod(0o600)
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL that an earlier life of the service left behind on the same cluster."""
+"""A PostgreSQL that an earlier run of the server left behind on the same cluster."""
 
 import os
 import signal
@@ -15,18 +15,18 @@ _POLL_SECONDS = 0.02
 
 
 def end_previous(cluster: Path, socket_dir: Path) -> None:
-    """See that no server runs on `cluster` and that nothing stale keeps a new one from starting.
+    """Ensure that no server runs on `cluster` and that no stale file blocks a new one.
 
-    A server that still runs is waited for, because it dies with its parent, and then stopped.
-    Raises `PostgresError` when it does not stop.
+    A running server dies with its parent, so it is waited for first, and then stopped. Raises
+    `PostgresError` if it does not stop.
     """
     lock = cluster / "postmaster.pid"
     pid = _named_pid(lock)
     if pid is not None and _is_postmaster(pid, cluster):
         _end(pid, cluster)
-    # PostgreSQL clears its lock files only when no process has the number in them: a zombie or a
-    # stranger with that number would keep it out for ever. Those of the dead are left to it, as
-    # they tell it which shared memory to look for.
+    # PostgreSQL removes its lock files only if no process has the number in them: a zombie or an
+    # unrelated process with that number would block it forever. Files of dead processes are left,
+    # as they tell PostgreSQL which shared memory to look for.
     if pid is None or Path(f"/proc/{pid}").exists():
         lock.unlink(missing_ok=True)
     for stale in (socket_dir / SOCKET, socket_dir / f"{SOCKET}.lock"):
@@ -34,16 +34,16 @@ def end_previous(cluster: Path, socket_dir: Path) -> None:
 
 
 def _is_postmaster(pid: int, cluster: Path) -> bool:
-    """Whether that process is alive, and is the PostgreSQL of this cluster and not a stranger.
+    """Return whether that process is alive and is the PostgreSQL of this cluster.
 
-    Its start time is not compared: after a step of the clock a live server would look strange.
+    Its start time is not compared: after a step of the clock, a live server would not match.
     """
     process = Path(f"/proc/{pid}")
     try:
         arguments = process.joinpath("cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    # A zombie has no arguments any more, and a server's own children show a title in their place.
+    # A zombie has no arguments any more, and a server's child processes show a title instead.
     if Path(os.fsdecode(arguments[0])).name not in {"postgres", "postmaster"}:
         return False
     return os.fsencode(cluster) in arguments or _works_in(process, cluster)
@@ -57,7 +57,7 @@ def _works_in(process: Path, cluster: Path) -> bool:
 
 
 def _named_pid(lock: Path) -> int | None:
-    """The process that the lock file names; nothing without a file or with a torn one."""
+    """Return the process that the lock file names; None without a file or with a truncated one."""
     try:
         return abs(int(lock.read_text(errors="replace").partition("\n")[0])) or None
     except (FileNotFoundError, ValueError):

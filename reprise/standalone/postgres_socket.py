@@ -1,4 +1,4 @@
-"""A short, private directory for the server's socket: its path may have no more than 107 bytes."""
+"""A short, private directory for the server's socket, whose path may have at most 107 bytes."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _LONGEST_SOCKET_PATH = 107
 
 
 def socket_dir(data_dir: Path) -> Path:
-    """The directory that belongs to this user and this (resolved) data directory."""
+    """Return the directory for this user and this (resolved) data directory."""
     key = b"%d:%s" % (os.geteuid(), os.fsencode(data_dir))
     name = f"reprise-{hashlib.sha256(key).hexdigest()[:16]}"
     wanted = Path(tempfile.gettempdir(), name)
@@ -26,7 +26,7 @@ def socket_dir(data_dir: Path) -> Path:
 
 
 def ensure_socket_dir(directory: Path, account: Account) -> None:
-    """Make it, or see that nobody else did: where everybody may write, anybody may come first."""
+    """Create the directory, or check that it is ours: in /tmp anybody may create it first."""
     with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
     found = directory.lstat()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, completely or not at all."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -18,7 +18,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """See that names in it are there after a power cut."""
+    """Sync a directory, so that new names in it survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -27,7 +27,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; empty without one, and where a crash or a stranger left no text."""
+    """Return the text of a file; "" if there is none, or if it is not text."""
     try:
         return path.read_text().strip()
     except (FileNotFoundError, UnicodeDecodeError):

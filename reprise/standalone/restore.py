@@ -1,7 +1,7 @@
-"""Bringing standalone back from a backup.
+"""Restores standalone from a backup.
 
-Everything is made beside the data and moved into place when it is complete, so that what was
-there is still there after any failure.
+Everything is created beside the data and moved into place when it is complete, so that the old data
+survive any failure.
 """
 
 import os
@@ -36,7 +36,7 @@ CLUSTER = "postgres"
 LOCK = "lock"
 OURS = frozenset({"sessions_app", "scheduler", "reprise"})
 STOP_SECONDS = 600.0
-"""A fast stop writes all that is new to disk, which takes its time after a large restore."""
+"""Seconds for a fast stop, which writes all new data to disk: slow after a large restore."""
 _UNFINISHED = "restore.new-"
 _REPLACED = "replaced-"
 
@@ -44,7 +44,7 @@ _REPLACED = "replaced-"
 def restore(data_dir: Path, path: Path, *, force: bool) -> Path | None:
     """Make `data_dir` what it was at the time of the backup `path`.
 
-    With `force` what is there is moved into a directory below it, which is returned. Raises
+    With `force`, existing content is moved into a directory below it, which is returned. Raises
     `StandaloneError`, `PostgresError` and `OSError`, after which nothing has changed.
     """
     refuse_other_database()
@@ -105,14 +105,14 @@ def _content(data_dir: Path) -> Iterator[Path]:
 
 
 def _clear_unfinished(data_dir: Path) -> None:
-    """Remove what a restore that was killed left."""
+    """Remove what a killed restore left."""
     for torn in data_dir.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(socket_dir(torn.resolve()), ignore_errors=True)
         shutil.rmtree(torn, ignore_errors=True)
 
 
 def _load(directory: Path, backup: Backup, binaries: Binaries) -> None:
-    """Make a complete data directory."""
+    """Create a complete data directory."""
     for name, content in backup.secrets():
         write_private(directory / name, content)
     server = EmbeddedPostgres(directory)
@@ -143,13 +143,13 @@ def _load_dump(url: str, backup: Backup, binaries: Binaries, directory: Path) ->
                 shutil.copyfileobj(dump, process.stdin, CHUNK)
                 process.stdin.close()
             except BrokenPipeError:
-                process.wait()  # it says why
+                process.wait()  # its output says why
         if process.returncode:
             raise failure(directory, written(said))
 
 
 def _move_in(complete: Path, data_dir: Path) -> Path | None:
-    """Put the new in place of the old; the cluster last, since without it nothing is there."""
+    """Replace the old content by the new; the cluster last, since without it there is no server."""
     replaced = None
     old = sorted(_content(data_dir), key=lambda entry: entry.name == CLUSTER)
     if old:

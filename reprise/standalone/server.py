@@ -1,7 +1,7 @@
 """Standalone: every part of Reprise in one command, with nothing else installed.
 
 PostgreSQL and the executor are children of the main thread, which lives as long as the process:
-their parent-death signals follow the thread that made them. Web, worker and beat are threads.
+their parent-death signals follow the thread that started them. Web, worker and beat are threads.
 """
 
 import fcntl
@@ -46,17 +46,17 @@ from sessions_app.services.secrets.encrypt import secrets_check, secrets_encrypt
 TICK = 0.5
 POOL_SIZE = 24
 STOP_SECONDS = 12.0
-"""What a stop may take; PostgreSQL gets what the others leave of it."""
+"""Seconds for a stop; PostgreSQL gets what the other parts leave."""
 POSTGRES_STOP_SECONDS = 2.0
-"""What it gets at least."""
+"""Minimum seconds for PostgreSQL to stop."""
 LAST_RESORT_SECONDS = 20
-"""After the signal to stop; then the kernel ends the process."""
+"""Seconds after the signal to stop until the kernel ends the process."""
 LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""Where a server that listens on all addresses is reached from its own machine."""
+"""The address under which a server that listens on all addresses is reached locally."""
 
 
 class Part(Protocol):
-    """A thread of this process that is to live as long as it."""
+    """A thread that should live as long as this process."""
 
     name: str
 
@@ -69,7 +69,7 @@ class Part(Protocol):
 
 
 class Standalone:
-    """All parts, in the order in which they need each other."""
+    """All parts of the server, started in the order in which they depend on each other."""
 
     def __init__(self, data_dir: Path, *, host: str, port: int, slots: int, isolate: str):
         self._data_dir = data_dir
@@ -85,13 +85,13 @@ class Standalone:
 
     @property
     def url(self) -> str:
-        """Where people and programs reach the server."""
+        """Return the URL under which people and programs reach the server."""
         port = self._listener.getsockname()[1]
         host = LOOPBACK.get(self._host, self._host)
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def start(self) -> Credentials:
-        """Start everything; on any failure what was started is stopped again."""
+        """Start everything; after a failure, stop what was started."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         try:
@@ -111,12 +111,12 @@ class Standalone:
         if settings.GIVEN.encryption_keys is None:
             settings.ENCRYPTION_KEYS = encryption_keys(self._data_dir)
         settings.REPRISE_DEFAULT_PROJECT = settings.REPRISE_DEFAULT_PROJECT or "default/default"
-        # Who listens on all addresses is reached by names that are not known here.
+        # A server on all addresses is reached under names that are not known here.
         names = "*" if self._host in LOOPBACK else self._host
         settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, names]
         if settings.GIVEN.database_url is None:
             for name in [name for name in os.environ if name.startswith("PG")]:
-                del os.environ[name]  # libpq's variables are about another server
+                del os.environ[name]  # libpq's variables belong to another server
             self._postgres = EmbeddedPostgres(self._data_dir)
             use_database(self._postgres.start())
         credentials = self._fill_database()
@@ -136,7 +136,7 @@ class Standalone:
         )
 
     def _open_way(self) -> None:
-        """Let the users of root's runs walk through the data directory; its files are private."""
+        """Let the users of root's runs pass through the data directory; its files stay private."""
         if os.geteuid() == 0:
             self._data_dir.chmod(self._data_dir.stat().st_mode | 0o001)
 
@@ -146,7 +146,7 @@ class Standalone:
         agent.start()
 
     def _fill_database(self) -> Credentials:
-        """See that everything is in the database that has to be there before anything runs."""
+        """Create everything that the database must contain before anything runs."""
         try:
             _probe()
             _migrate()
@@ -165,7 +165,7 @@ class Standalone:
         return credentials
 
     def _start_threads(self) -> None:
-        # Celery reads the settings when it is imported, so that this comes after they are final.
+        # Celery reads the settings at import, so this comes after they are final.
         from reprise.standalone.workers import Beat, Worker, probe_broker  # noqa: PLC0415
         from reprise.wsgi import application  # noqa: PLC0415  # has every view with it
 
@@ -181,10 +181,10 @@ class Standalone:
             time.sleep(TICK)
 
     def look_after(self) -> None:
-        """Start PostgreSQL and the agents again if they have died.
+        """Restart PostgreSQL and the agents if they have died.
 
-        Raises `StandaloneError` when one of the threads has ended, which nothing but a bug or a
-        broken machine can bring about.
+        Raises `StandaloneError` if a thread has ended, which only a bug or a broken machine can
+        cause.
         """
         if self._postgres is not None:
             self._postgres.start()
@@ -195,11 +195,11 @@ class Standalone:
                 raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
 
     def stop(self) -> None:
-        """Stop the executors, then what they talk to, then PostgreSQL; leaves no process behind.
+        """Stop the executors, then the threads, then PostgreSQL; leave no process behind.
 
-        Each part is given up after a time: all of them bear a sudden death.
+        Each part is abandoned after a time: all of them survive a sudden death.
         """
-        # A signal has nothing left to ask for, and must not come between.
+        # From here on signals are ignored.
         self._stopping = True
         began = time.monotonic()
         _stop_together(self._agents)
@@ -216,10 +216,10 @@ class Standalone:
         if self._stopping:
             return
         self._stopping = True
-        # Libraries may swallow the interruption or wait for what does not come. Everything here
-        # bears a sudden death, and the children die with us.
+        # Libraries may swallow the interruption, or wait forever. All parts survive a sudden death,
+        # and the children die with us.
         signal.alarm(LAST_RESORT_SECONDS)
-        # Whoever starts or waits in the main thread is interrupted once.
+        # Interrupt the main thread once, whether it starts or waits.
         interrupt()
 
 
@@ -232,9 +232,9 @@ def _stop_together(parts: Sequence[Agent | Part]) -> None:
 
 
 def claim(data_dir: Path) -> IO[str]:
-    """Make the data directory and hold its lock until the file is closed or the process ends.
+    """Create the data directory and hold its lock until the file is closed or the process ends.
 
-    Raises `TakenError` while somebody else holds it.
+    Raises `TakenError` while another process holds the lock.
     """
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def claim(data_dir: Path) -> IO[str]:
 
 
 def own_user() -> str:
-    """The name of the user that this process is, or its number."""
+    """Return the name of this process's user, or its number."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -265,9 +265,9 @@ def own_user() -> str:
 
 
 def use_database(url: str) -> None:
-    """Let Django use this database; before its first connection."""
-    # The pool tells of each connection that our own PostgreSQL closes by stopping; whoever needed
-    # one says so itself.
+    """Make Django use this database; before its first connection."""
+    # The pool logs each connection that our own PostgreSQL closes when it stops; callers report
+    # their errors themselves.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     wanted = connections.settings[DEFAULT_DB_ALIAS]
     wanted.update(database(url, POOL_SIZE))
@@ -275,7 +275,7 @@ def use_database(url: str) -> None:
 
 
 def _probe() -> None:
-    """Connect once; the pool would try for long, and could not say what is wrong."""
+    """Connect once; the pool would retry for long, and could not say what is wrong."""
     database = connections[DEFAULT_DB_ALIAS]
     psycopg.connect(**database.get_connection_params()).close()
 
@@ -287,7 +287,7 @@ def _migrate() -> None:
 
 
 def _encrypt() -> None:
-    """Nothing else runs here: what is under an older key, or in the clear, is so no longer."""
+    """Encrypt secrets that are in the clear or under an older key; nothing else runs yet."""
     secrets_check()
     with audited(by=BY):
         secrets_encrypt()

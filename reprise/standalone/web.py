@@ -14,13 +14,13 @@ from reprise.standalone.errors import StandaloneError
 
 GRACE_SECONDS = 2
 KEEP_ALIVE_SECONDS = 620
-"""Longer than clients and proxies keep idle connections, so that they are the ones that close them:
-a call that is sent while the server closes is lost. Clients keep theirs for 5 s (httpx) to 300 s
-(browsers), Caddy for 120 s, nginx for 60 s, balancers of clouds for up to 600 s."""
+"""Seconds that an idle connection is kept: longer than clients and proxies do, so that they close
+it. A call that is sent while the server closes is lost. Clients keep theirs for 5 s (httpx) to 300
+s (browsers), Caddy for 120 s, nginx for 60 s, cloud load balancers for up to 600 s."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; taken before anything else is started. Port 0 takes a free one."""
+    """Return a listening socket; opened before anything else starts. Port 0 means any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,13 +36,13 @@ def listen(host: str, port: int) -> socket.socket:
 def _reason(error: OSError | OverflowError) -> str:
     if not isinstance(error, OSError):
         return "a port is between 0 and 65535; choose another one with --port"
-    # A port is taken (EADDRINUSE) or is root's (EACCES); all else is about the address.
+    # A port is taken (EADDRINUSE) or is reserved for root (EACCES); else the address is wrong.
     option = "--port" if error.errno in {errno.EADDRINUSE, errno.EACCES} else "--host"
     return f"{error.strerror}; choose another one with {option}"
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's own looks ten times a second whether it is to stop; this one is told."""
+    """A uvicorn server that waits for an event to stop; uvicorn's own polls ten times a second."""
 
     def __init__(self, config: uvicorn.Config):
         super().__init__(config)
@@ -50,14 +50,14 @@ class _Server(uvicorn.Server):
         self._stopped = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """uvicorn's hook, while it serves; the date in its answers is by the second."""
+        """Tick once a second while serving, for the date in answers, until stopped."""
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), 1.0)
 
     def stop_soon(self) -> None:
-        """Stop; from another thread."""
+        """Stop the server; from another thread."""
         self.should_exit = True
         # It may have ended by itself.
         with suppress(RuntimeError):
@@ -74,12 +74,12 @@ class Web:
         self._front = Front(wsgi)
         config = uvicorn.Config(
             self._front,
-            # All loggers of a process write alike.
+            # All loggers of the process share one configuration.
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
             server_header=False,
-            # Whom to believe about addresses is said by REPRISE_TRUST_PROXY alone.
+            # Only REPRISE_TRUST_PROXY decides whose forwarded addresses are believed.
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
@@ -90,16 +90,16 @@ class Web:
         )
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what is held, finish what runs, stop."""
+        """Answer held calls, finish running ones, stop."""
         self._front.close()
         self._server.stop_soon()
         self._thread.join(timeout=GRACE_SECONDS + 1)
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs."""
+        """Return whether the thread still runs."""
         return self._thread.is_alive()

@@ -16,7 +16,7 @@ STOP_SECONDS = 2.0
 
 
 def probe_broker() -> None:
-    """Connect once, so that a wrong address is told at the start. Raises `StandaloneError`."""
+    """Connect once, so that a wrong address is reported at the start. Raises `StandaloneError`."""
     with app.connection_for_write() as connection:
         failures: tuple[type[BaseException], ...] = (OSError, *connection.connection_errors)
         try:
@@ -45,13 +45,13 @@ class Worker:
         self._heart = WorkerHeart("standalone")
 
     def start(self) -> None:
-        """Begin to consume, and sweep once: what came due while nobody was there is due now."""
+        """Start to consume, and sweep once for what became due while no worker ran."""
         self._thread.start()
         self._heart.start()
         sweep_retries.apply_async(retry=False)
 
     def stop(self) -> None:
-        """Finish the running tasks and stop; a task that takes longer is left to itself."""
+        """Finish the running tasks and stop; abandon a task that takes longer."""
         self._heart.stop()
         # The pool's own stop waits for its tasks, however long they take.
         stopping = threading.Thread(target=self._controller.stop, name="stop", daemon=True)
@@ -61,14 +61,14 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs."""
+        """Return whether the thread still runs."""
         return self._thread.is_alive()
 
 
 class Beat:
-    """Celery's beat over the rows of django-celery-beat.
+    """Celery's beat on the rows of django-celery-beat.
 
-    Its own loop, because Celery's sleeps through a stop: seconds later it would write down its
+    With a loop of its own: Celery's sleeps through a stop, and seconds later would save its
     schedule in a database that is gone.
     """
 
@@ -79,7 +79,7 @@ class Beat:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start to tick."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -98,5 +98,5 @@ class Beat:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs."""
+        """Return whether the thread still runs."""
         return self._thread.is_alive()

@@ -1,1 +1,1 @@
-"""What keeps a database small, and safe after a restore. Backups are in standalone/."""
+"""Upkeep that keeps a database small, and safe after a restore. Backups are in standalone/."""

@@ -1,8 +1,8 @@
-"""What a database has to be told once after it was set back to an earlier moment.
+"""Makes a database safe after it was set back to an earlier moment.
 
-Between that moment and now it has given out numbers, which it would give out again: fencing
-tokens that executors still hold, and ids of events that readers remember as their place. A jump
-over all of them keeps both unique for ever.
+Between that moment and now it has given out numbers that it would give out again: fencing tokens
+that executors still hold, and ids of events that readers remember as their position. A jump over
+all of them keeps both unique forever.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 JUMP = 1_000_000_000
-"""More than any sequence here grows between a backup and its use; a bigint has room for 9 * 10^9
+"""More than any sequence grows between a backup and its restore; a bigint has room for 9 * 10^9
 such jumps."""
 SEQUENCES = "'scheduler_fencing_token', pg_get_serial_sequence('sessions_app_sessionevent', 'id')"
 ACTION = "database.restore"
@@ -32,13 +32,13 @@ _BEGIN_EPOCH = """
     CREATE OR REPLACE FUNCTION reprise_epoch() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
         AS $$ SELECT {}::bigint $$
 """
-# The same for a backup of before there were epochs.
+# The same for a backup that is older than epochs.
 _EVENTS = """
     UPDATE sessions_app_sessionevent SET xid = '0'
     WHERE EXISTS (SELECT FROM sessions_app_sessionevent
                   WHERE xid >= pg_snapshot_xmin(pg_current_snapshot()))
 """
-# Where each executor kept its state then says nothing of now; its agent is taken at its word.
+# The stored state directories describe the past; the agent's next call tells the present one.
 _STATE_DIRECTORIES = "UPDATE scheduler_executor SET state_id = ''"
 _METRICS = "UPDATE reprise_eventcursor SET fence_xid = 0"
 _AUDIT = """
@@ -60,7 +60,7 @@ _STORE = """
 
 
 class Server(NamedTuple):
-    """What tells a PostgreSQL from the ones that its data were on before."""
+    """The identity of a PostgreSQL server: it differs from servers that held the data before."""
 
     system_identifier: int
     timeline: int
@@ -70,44 +70,44 @@ class Server(NamedTuple):
 
 
 def mark_restored(connection: "psycopg.Connection[Any]", *, by: str) -> None:
-    """Make an old state of the database safe to go on from; before anything else uses it.
+    """Make an old state of the database safe to continue with, before anything else uses it.
 
-    Harmless when done twice. Also collects the statistics that a dump does not carry.
+    Harmless when repeated. Also collects the statistics that a dump does not contain.
     """
     with connection.transaction():
         jump_over(connection, by=by, action=ACTION)
         if connection.execute("SELECT to_regclass('reprise_knownserver')").fetchone() != (None,):
-            store_server(connection)  # a backup of before that table has none
+            store_server(connection)  # a backup older than that table has none
     connection.execute("ANALYZE")
 
 
 def jump_over(
     connection: "psycopg.Connection[Any]", *, by: str, action: str, jumps: int = 1
 ) -> None:
-    """Go on beyond all numbers that were given out, in another epoch; in a transaction."""
+    """Jump beyond all numbers given out, and start a new epoch; in the caller's transaction."""
     connection.execute(_JUMP, (jumps * JUMP,))
     _begin_epoch(connection)
     if connection.execute("SELECT to_regclass('reprise_eventcursor')").fetchone() != (None,):
-        connection.execute(_METRICS)  # a backup of before that table has none
+        connection.execute(_METRICS)  # a backup older than that table has none
     if _has_column(connection, "scheduler_executor", "state_id"):
         connection.execute(_STATE_DIRECTORIES)
     connection.execute(_AUDIT, (by, action))
 
 
 def server_stored(connection: "psycopg.Connection[Any]") -> tuple[Server | None, Server]:
-    """The server that the database was last on, if that is known, and the one that it is on."""
+    """Return the server that the database was last on, if known, and the present one."""
     row = connection.execute(_STORED).fetchone()
-    assert row is not None  # noqa: S101  # a function always gives one
+    assert row is not None  # noqa: S101  # a function always returns one row
     return (None if row[2] is None else Server(row[2], row[3])), Server(row[0], row[1])
 
 
 def store_server(connection: "psycopg.Connection[Any]") -> None:
-    """Store the server that the database is on as the one that is known."""
+    """Store the present server as the known one."""
     connection.execute(_STORE)
 
 
 def _has_column(connection: "psycopg.Connection[Any]", table: str, column: str) -> bool:
-    """Whether the backup is of a release that knew it."""
+    """Return whether the table has the column; older backups may lack it."""
     found = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
         (table, column),

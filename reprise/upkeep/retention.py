@@ -1,4 +1,4 @@
-"""Retention, as the periodic task does it: slice after slice while there is time."""
+"""Retention, run by a periodic task: slice after slice while there is time."""
 
 import time
 from collections.abc import Callable
@@ -17,25 +17,25 @@ from sessions_app.services.write.audit import dispatches_forget
 from sessions_app.webhooks.endpoints import deliveries_forget
 
 TASK_SECONDS = 40.0
-"""A task stays short whatever there is to do; the next one goes on."""
+"""Maximum seconds of a task; the next one continues."""
 FORGOTTEN = "events_deleted"
 DELIVERIES = 2_000
-"""Of webhooks, that one transaction deletes."""
+"""Maximum number of webhook deliveries that one transaction deletes."""
 DISPATCHES = 2_000
-"""Of the engine's, that one transaction deletes from the audit log."""
+"""Maximum number of automatic dispatches that one transaction deletes from the audit log."""
 
 
 class Pruned(NamedTuple):
-    """What one run did."""
+    """The numbers of sessions archived and events deleted by one run."""
 
     sessions: int
     events: int
 
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
-    """Archive chains, delete events, deliveries and automatic dispatches that are old.
+    """Archive chains, and delete events, deliveries and automatic dispatches that are old.
 
-    For up to so many seconds.
+    Stops after `seconds`.
     """
     until = time.monotonic() + seconds
     now = database_now()
@@ -71,7 +71,7 @@ def _archive(before: datetime, until: float) -> int:
         found = retention.chains_archive(roots, before)
         archived += found
         if not found:
-            break  # somebody holds them
+            break  # other transactions hold their locks
     return archived
 
 
@@ -79,7 +79,7 @@ def _forget(before: datetime, until: float) -> int:
     counted = EventCursor.objects.values_list("counted_id", flat=True).first() or 0
 
     def forget() -> int:
-        # Counted where the metrics are, in the transaction that deletes.
+        # Counted in the transaction that deletes, so that metrics stay correct.
         with transaction.atomic():
             found = retention.chains_forget(before, counted)
             if found:
@@ -91,7 +91,7 @@ def _forget(before: datetime, until: float) -> int:
 
 
 def _repeat(step: Callable[[], int], until: float) -> int:
-    """Until a step does nothing, or the time is over; what all did."""
+    """Repeat a step until it does nothing or the time is over. Return the sum of its results."""
     done = 0
     while time.monotonic() < until and (found := step()):
         done += found

@@ -1,1 +1,1 @@
-"""The Celery worker and its broker. What a task does is in the services of each room."""
+"""The Celery worker and its broker. The work of tasks is in the services of each room."""

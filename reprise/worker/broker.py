@@ -1,7 +1,7 @@
-"""What stands in RabbitMQ: the queues, where poison is parked, the ladder of delays.
+"""The topology of RabbitMQ: queues, parking of poison messages, delayed delivery.
 
-One table for every process that sends or receives. Messages only wake somebody up, so that each
-of these may be wiped at any time; `declare` makes them again.
+One table for every process that sends or receives. Messages only wake processes up, so all of this
+may be wiped at any time; `declare` creates it again.
 """
 
 from amqp.exceptions import PreconditionFailed
@@ -12,22 +12,22 @@ from kombu.transport.native_delayed_delivery import (
 )
 
 KINDS = ("retry", "verification", "webhooks", "maintenance")
-"""One queue for each kind of work. No dots: a name that ends like another would get its delayed
-messages, too."""
+"""One queue for each kind of work. No dots: a name that ends like another one would receive its
+delayed messages, too."""
 DELIVERY_LIMIT = 3
-"""Deliveries again of a message whose worker died with it; after that it is parked."""
+"""Redeliveries of a message whose worker died with it; after these it is parked."""
 MAX_LENGTH = 10_000
-"""Messages in one queue while no worker is there; the sweeps make up for what is refused."""
+"""Maximum number of messages in one queue; the sweeps make up for refused ones."""
 LADDER_QUEUE_TYPE = "quorum"
 DELAYED = "celery_delayed_27"
-"""The exchange into which Celery sends what has a countdown."""
+"""The exchange to which Celery sends messages with a countdown."""
 TRANSPORTS = ("amqp", "amqps", "pyamqp", "memory")
 
 EXCHANGE = Exchange("reprise", type="topic", durable=True)
 PARKING = Exchange("reprise_parking", type="fanout", durable=True)
-# A queue's dead letters are its poison, and periodic messages past their time, which are worth
-# nothing. RabbitMQ tells them apart by the headers of a message's first death; what matches
-# nothing here, such as poison that came down the ladder of delays, goes on into parking.
+# The dead letters of a queue are poison messages, and expired periodic messages, which are
+# worthless. RabbitMQ routes them by the headers of a message's first death; what matches none of
+# the bindings, such as poison after a delay, goes on into parking.
 DEAD = Exchange(
     "reprise_dead",
     type="headers",
@@ -37,7 +37,7 @@ DEAD = Exchange(
 PARKED = Queue(
     "parked",
     PARKING,
-    # A limit is always in force on RabbitMQ 4; here nothing may be dropped.
+    # RabbitMQ 4 always applies a delivery limit; here nothing may be dropped.
     queue_arguments={"x-queue-type": "quorum", "x-delivery-limit": 1_000_000},
 )
 EXPIRED = Queue(
@@ -46,7 +46,7 @@ EXPIRED = Queue(
         binding(
             DEAD,
             arguments={
-                # Plain `all` would pass over headers that begin with x-, and match everything.
+                # Plain `all` would ignore headers that begin with x-, and match everything.
                 "x-match": "all-with-x",
                 "x-first-death-reason": "expired",
                 "x-first-death-queue": kind,
@@ -56,11 +56,11 @@ EXPIRED = Queue(
     ],
     queue_arguments={"x-max-length": 0},
 )
-"""Keeps nothing: a dead letter that no queue takes would be sent again and again."""
+"""Keeps nothing: a dead letter without a queue would be sent again and again."""
 
 
 def work_queue(kind: str) -> Queue:
-    """The queue of one kind of work."""
+    """Return the queue of one kind of work."""
     return Queue(
         kind,
         EXCHANGE,
@@ -69,7 +69,7 @@ def work_queue(kind: str) -> Queue:
             "x-queue-type": "quorum",
             "x-delivery-limit": DELIVERY_LIMIT,
             "x-dead-letter-exchange": DEAD.name,
-            # A dead letter leaves its queue only when the next one has confirmed it.
+            # A dead letter leaves its queue only when the next queue has confirmed it.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
             "x-max-length": MAX_LENGTH,
@@ -81,7 +81,7 @@ QUEUES = tuple(work_queue(kind) for kind in KINDS)
 
 
 def refusal(url: str) -> str:
-    """Why Reprise does not work with the broker at `url`, in a line; empty if it does."""
+    """Return why Reprise cannot use the broker at `url`, in one line; "" if it can."""
     for one in url.split(";"):
         transport = one.partition("://")[0].lower()
         if transport not in TRANSPORTS:
@@ -93,15 +93,15 @@ def refusal(url: str) -> str:
 
 
 def in_memory(url: str) -> bool:
-    """Whether the broker is the one inside a standalone process."""
+    """Return whether the broker is the one inside a standalone process."""
     return url.startswith("memory:")
 
 
 def declare(connection: Connection, *, replace: bool = False) -> None:
-    """Make everything that is missing; safe to repeat, and beside running workers.
+    """Create everything that is missing; safe to repeat, and beside running workers.
 
-    Raises `PreconditionFailed` for a queue that is there with other arguments; with `replace` such
-    a queue of work is deleted with its messages and made again.
+    Raises `PreconditionFailed` for an existing queue with other arguments. With `replace`, such a
+    work queue is deleted with its messages and created again.
     """
     declare_native_delayed_delivery_exchanges_and_queues(connection, LADDER_QUEUE_TYPE)
     declare_parking(connection)
@@ -118,7 +118,7 @@ def declare(connection: Connection, *, replace: bool = False) -> None:
 
 
 def declare_parking(connection: Connection) -> None:
-    """Make what takes the dead letters."""
+    """Create the exchanges and queues of dead letters."""
     with connection.channel() as channel:
         for part in (PARKING, DEAD, PARKED, EXPIRED):
             part(channel).declare()

@@ -1,4 +1,4 @@
-"""Heartbeats of workers and of beat: rows, on the database's clock."""
+"""Heartbeats of workers and of beat: rows, by the database's clock."""
 
 import logging
 import os
@@ -15,9 +15,9 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30.0
 AGAIN_SECONDS = 2.0
-"""After a heartbeat that the database did not take."""
+"""Seconds until the next try after the database refused a heartbeat."""
 DEAD_SECONDS = 75.0
-"""Without a heartbeat for so long, a process counts as dead."""
+"""Seconds without a heartbeat after which a process counts as dead."""
 
 _BEAT = """
     INSERT INTO reprise_heartbeat (part, name, started_at, seen_at)
@@ -31,24 +31,24 @@ _FORGET = """
 
 
 def this_process(name: str) -> str:
-    """The name of a process in its heartbeats."""
+    """Return the name of this process in its heartbeats."""
     return f"{name}@{socket.gethostname()}:{os.getpid()}"
 
 
 def beat(connection: "psycopg.Connection[Any]", part: str, name: str) -> None:
-    """Say that a process is alive."""
+    """Record that a process is alive."""
     connection.execute(_BEAT, [part, name])
 
 
 def forget(connection: "psycopg.Connection[Any]", part: str, name: str | None) -> None:
-    """Take back what an ended process said (None: each one), and who has been dead for long."""
+    """Delete the heartbeats of an ended process (None: of the whole part), and all old ones."""
     connection.execute(_FORGET, [part, name])
 
 
 class WorkerHeart:
-    """A thread beside the worker's own, which says that the worker is alive.
+    """A thread of the worker that records heartbeats.
 
-    It makes a connection for each heartbeat, so that no process of the worker's pool inherits one.
+    It opens a connection for each heartbeat, so that no process of the worker's pool inherits one.
     """
 
     def __init__(self, nodename: str) -> None:
@@ -57,11 +57,11 @@ class WorkerHeart:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin to say it."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Say that the worker has ended."""
+        """Stop, and delete the heartbeat."""
         self._stopped.set()
         self._thread.join(timeout=2)
 
@@ -88,7 +88,7 @@ _hearts: list[WorkerHeart] = []
 
 @signals.worker_ready.connect
 def _start(sender: Any, **_kwargs: Any) -> None:
-    # Sent again after each reconnection to the broker.
+    # Celery sends this signal again after each reconnection to the broker.
     if not _hearts:
         _hearts.append(WorkerHeart(sender.hostname))
         _hearts[0].start()

@@ -1,4 +1,4 @@
-"""A port from which Prometheus reads a process that has none: that of a Celery worker."""
+"""An HTTP port for the metrics of a Celery worker, which has no other port."""
 
 import hmac
 import logging
@@ -20,7 +20,7 @@ PATH = "/metrics"
 
 
 def passes(authorization: str, wanted: str) -> bool:
-    """Whether a header brings the bearer token that is wanted."""
+    """Return whether an Authorization header holds the bearer token `wanted`."""
     scheme, _, secret = authorization.partition(" ")
     given = secret.strip().encode()
     return scheme.lower() == "bearer" and hmac.compare_digest(given, wanted.encode())
@@ -29,11 +29,11 @@ def passes(authorization: str, wanted: str) -> bool:
 class _Scrape(BaseHTTPRequestHandler):
     server_version, sys_version = "reprise", ""
     timeout = 10.0
-    """Seconds; who asks more slowly than that is not listened to."""
+    """Seconds after which a slow request is dropped."""
     token = ""
 
     def do_GET(self) -> None:  # http.server's name
-        """`/metrics`, with the token if there is one."""
+        """Answer `/metrics`; requires the token if there is one."""
         if self.path.partition("?")[0] != PATH:
             self._say(404, b"there is nothing but /metrics here\n")
         elif self.token and not passes(self.headers.get("Authorization", ""), self.token):
@@ -57,9 +57,9 @@ class _Scrape(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Say in a line what happened; only a mistake of ours needs to say where."""
+        """Log the error in one line; with a traceback only if it is a bug of ours."""
         error = sys.exc_info()[1]
-        if isinstance(error, OSError):  # whoever asked hung up, or is too slow
+        if isinstance(error, OSError):  # the client disconnected, or is too slow
             logger.info("a scrape failed: %s: %s", type(error).__name__, error)
         else:
             logger.error("a scrape failed", exc_info=error)
@@ -72,7 +72,7 @@ def _everything() -> CollectorRegistry:
 
 
 def serve(port: int, token: str) -> ThreadingHTTPServer:
-    """Answer on all addresses, from a thread; raises `OSError` if the port is taken."""
+    """Answer on all addresses, from a thread. Raises `OSError` if the port is taken."""
     server = _Server(("", port), type("Scrape", (_Scrape,), {"token": token}))
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
@@ -83,19 +83,19 @@ _servers: list[ThreadingHTTPServer] = []
 
 @signals.worker_ready.connect
 def _open(**_kwargs: Any) -> None:
-    # Sent again after each reconnection to the broker.
+    # Celery sends this signal again after each reconnection to the broker.
     port = given().metrics_port
     if _servers or port is None:
         return
     try:
         _servers.append(serve(port, given().metrics_token))
     except OSError as error:
-        # It works as well without being watched.
+        # The worker works without metrics, too.
         logger.error("no metrics on port %s: %s", port, error)
 
 
 @signals.worker_process_init.connect
 def _leave(**_kwargs: Any) -> None:
-    # A process of the pool that outlived the worker would keep the port.
+    # A pool process that outlives the worker would keep the port.
     while _servers:
         _servers.pop().socket.close()

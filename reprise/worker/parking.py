@@ -1,7 +1,7 @@
-"""Poison: tasks that RabbitMQ took off their queues, because no worker survived them.
+"""Parked tasks: poison that RabbitMQ took off the queues, because every worker died of it.
 
-They stand in a queue of the broker until `parked_collect` has made rows of them, which operators
-see in the admin, send again or discard.
+They stay in a queue of the broker until `parked_collect` has made rows of them, which operators see
+in the admin, send again or discard.
 """
 
 import base64
@@ -25,10 +25,10 @@ from sessions_app.services.write.audit import AuditRow, audit_append
 
 BATCH = 200
 ANSWER_SECONDS = 10.0
-"""How long the queue may take to answer: one without a leader never does."""
+"""Seconds for the queue to answer: a queue without a leader never does."""
 ARGUMENTS_LENGTH = 2_000
-# A message that comes a second time, because its acknowledgement was lost, changes nothing: it
-# died when the row says. One that was sent again and died again did so later.
+# A message may come twice if its acknowledgement was lost; it then has the row's time of death and
+# changes nothing. A task that was sent again and died again has a later one.
 _COLLECT = """
     INSERT INTO reprise_parkedtask AS p
         (task_id, name, arguments, queue, reason, state, first_parked_at, parked_at, times,
@@ -47,7 +47,7 @@ _COLLECT = """
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The last death of a message: where, when, why."""
+    """The last death of a message: where, why, when."""
 
     queue: str
     reason: str
@@ -55,11 +55,11 @@ class Death:
 
 
 class NoQueue(Exception):
-    """A task cannot be sent again: the broker would take it and lose it."""
+    """A task cannot be sent again: no queue would take it, and the broker would drop it."""
 
 
 def parked_collect(broker: Connection, limit: int = BATCH) -> int:
-    """Make rows of up to `limit` parked messages; how many left the broker.
+    """Make rows of at most `limit` parked messages. Return how many left the broker.
 
     Nothing is lost: a message is acknowledged after its row is committed.
     """
@@ -100,7 +100,7 @@ def _row(message: Message) -> tuple[Any, ...]:
 def _death(message: Message) -> Death:
     headers: dict[str, Any] = message.headers or {}
     deaths: list[dict[str, Any]] = headers.get("x-death") or []
-    # RabbitMQ puts the last one first; those on the ladder of delays were no deaths.
+    # RabbitMQ puts the last death first; expiry in a delay queue is no death.
     for death in deaths:
         if death.get("queue") in KINDS:
             at = death.get("time")
@@ -123,7 +123,7 @@ def _bytes(body: object) -> bytes:
 
 
 def _frozen(message: Message, body: bytes) -> bytes:
-    """All that is needed to send a message again. JSON in bytes: headers may hold anything."""
+    """Return all that is needed to send a message again, as JSON text in bytes."""
     kept = {k: v for k, v in (message.headers or {}).items() if not k.startswith("x-")}
     return json.dumps(
         {
@@ -138,16 +138,16 @@ def _frozen(message: Message, body: bytes) -> bytes:
 
 
 def parked_send(ids: Sequence[int], *, broker: Connection, by: str) -> int:
-    """Send parked tasks again to the queues they came from; how many.
+    """Send parked tasks again to their queues. Return the number sent.
 
-    The broker has confirmed each before its row says so: a crash between, or somebody else at the
-    same time, sends it twice, which every task bears. Raises `NoQueue` for the first one that no
+    The broker confirms each message before its row changes. A crash in between, or a concurrent
+    call, sends it twice, which every task tolerates. Raises `NoQueue` for the first task that no
     queue takes; those before it are sent.
     """
     rows = list(ParkedTask.objects.filter(pk__in=ids, state=ParkedState.PARKED).order_by("pk"))
     returned: list[str] = []
     sent: list[ParkedTask] = []
-    # The broker confirms what no queue takes, too, once it has given it back.
+    # The broker also confirms messages that no queue takes, after it has returned them.
     with broker.Producer(auto_declare=False, on_return=_into(returned)) as producer:
         for row in rows:
             _send(producer, row)
@@ -171,7 +171,7 @@ def _into(keys: list[str]) -> Callable[..., None]:
 
 
 def parked_discard(ids: Sequence[int], *, by: str) -> int:
-    """Give parked tasks up; how many. The rows stay for the record."""
+    """Discard parked tasks. Return their number. The rows stay for the record."""
     rows = list(ParkedTask.objects.filter(pk__in=ids, state=ParkedState.PARKED).order_by("pk"))
     return _handled(rows, ParkedState.DISCARDED, by)
 
@@ -180,13 +180,13 @@ def _send(producer: Any, row: ParkedTask) -> None:
     message = json.loads(bytes(row.message))
     producer.publish(
         base64.b64decode(message["body"]),
-        # An old deadline would make a worker throw the task away.
+        # An old deadline would make a worker drop the task.
         headers={**message["headers"], "expires": None, "eta": None},
         content_type=message["content_type"],
         content_encoding=message["content_encoding"],
         correlation_id=message["correlation_id"] or str(uuid4()),
         exchange=EXCHANGE,
-        # A version before may have had other queues; every worker knows every task.
+        # An older version may have had other queues; every worker knows every task.
         routing_key=row.queue if row.queue in KINDS else KINDS[-1],
         delivery_mode=2,
         mandatory=True,

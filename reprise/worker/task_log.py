@@ -1,4 +1,4 @@
-"""What is known of each run of a task: who asked for it, when it was due, what became of it."""
+"""The log context and metrics of each task run: origin, due time, outcome."""
 
 import logging
 import time
@@ -16,14 +16,14 @@ from sessions_app.instruments import TASK_RUNS, TASK_SECONDS_TAKEN, TASK_SECONDS
 logger = logging.getLogger(__name__)
 
 DUE = "reprise_due"
-"""Header of a message: when its task is due, seconds since the epoch on the sender's clock."""
+"""Header of a message: when its task is due, in seconds since the epoch by the sender's clock."""
 ORIGIN = "reprise_request_id"
-"""Header of a message: the request that led to it; of several, the first."""
+"""Header of a message: the id of the request that caused it; the first one of several."""
 _OUTCOMES = {"SUCCESS": "succeeded", "FAILURE": "failed", "RETRY": "retried"}
 
 
 def note(headers: dict[str, Any]) -> None:
-    """Write into the headers of a message that is about to be sent."""
+    """Set the headers of a message that is about to be sent."""
     eta = headers.get("eta")
     headers[DUE] = datetime.fromisoformat(eta).timestamp() if eta else time.time()
     if origin := bound("request_id"):
@@ -39,7 +39,7 @@ def _begin(task_id: str, task: Any, **_kwargs: Any) -> None:
         bind(request_id=str(origin))
     due = getattr(request, DUE, None)
     if isinstance(due, int | float):
-        # Two clocks: a sender's may be ahead.
+        # Two clocks are compared: the sender's may be ahead.
         TASK_SECONDS_WAITED.labels(task.name).observe(max(0.0, time.time() - due))
     request.reprise_began = time.perf_counter()
 
@@ -54,10 +54,10 @@ def _end(task: Any, state: str, **_kwargs: Any) -> None:
 
 
 class CountedRequest(Request):
-    """Celery's, in the worker's main process: it alone sees how runs end that were killed."""
+    """Celery's request in the worker's main process, which alone sees how killed runs end."""
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
-        """Celery's hook: the run was ended for taking too long."""
+        """Count a run that was killed for taking too long."""
         if not soft:
             TASK_RUNS.labels(self.name, "timed_out").inc()
         super().on_timeout(soft, timeout)
@@ -65,7 +65,7 @@ class CountedRequest(Request):
     def on_failure(
         self, exc_info: ExceptionInfo, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
-        """Celery's hook: also when the process of a run died."""
+        """Count a run whose process died."""
         if isinstance(exc_info.exception, WorkerLostError):
             TASK_RUNS.labels(self.name, "lost").inc()
         super().on_failure(exc_info, send_failed_event, return_ok)

@@ -1,9 +1,9 @@
-"""A worker that hangs ends itself, so that its supervisor starts it anew.
+"""A worker that hangs ends itself, so that its supervisor restarts it.
 
-Celery's prefork pool can hang for good: when a process of it dies while the worker is connecting to
-the broker again and the connection breaks once more, the main process waits for an answer of the
-dead one. It still says that it is alive then, and holds messages that no other worker gets. Such a
-worker does not end either when it is asked to.
+Celery's prefork pool can hang forever: if one of its processes dies while the worker reconnects to
+the broker, and the connection breaks once more, the main process waits for an answer of the dead
+one. It still reports that it is alive, and holds messages that no other worker gets. Such a worker
+does not end when asked to, either.
 """
 
 import faulthandler
@@ -24,29 +24,29 @@ logger = logging.getLogger(__name__)
 
 PULSE_SECONDS = 2.0
 BROKER_SECONDS = 2.0
-"""In which a broker that is there takes a connection."""
+"""Seconds in which a live broker accepts a connection."""
 EXIT_CODE = 70
-"""EX_SOFTWARE; whatever restarts programs that failed restarts this one."""
+"""EX_SOFTWARE; supervisors restart programs that exit with a failure."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""Seconds between tries to reach the broker. Celery's own pauses grow to half a minute."""
+"""Seconds between attempts to reach the broker. Celery's own pauses grow to half a minute."""
 
 
 class PromptConsumer(Consumer):
-    """Celery's consumer, back at work a few seconds after its broker, however it went away.
+    """Celery's consumer, which reconnects within seconds of the broker's return.
 
-    Without Celery's talk among workers: nothing here needs what it tells, and a broker that goes
-    away just then would end the worker.
+    Gossip and mingle among workers are off: nothing here needs them, and a broker that goes away
+    during them would end the worker.
     """
 
     connection_errors: tuple[type[BaseException], ...]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "without_mingle": True, "without_gossip": True})
-        # As kombu calls a broken connection in some of its calls.
+        # kombu raises this for a broken connection in some of its calls.
         self.connection_errors = (*self.connection_errors, OperationalError)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """As Celery's, which has no setting for the pauses."""
+        """Connect with short pauses, for which Celery has no setting."""
         connect = conn.ensure_connection
 
         def promptly(*args: Any, **kwargs: Any) -> Any:
@@ -58,8 +58,11 @@ class PromptConsumer(Consumer):
 
 
 class Watchdog:
-    """A thread that calls `give_up`, with the reason, when `alive` was not called for `patience`
-    seconds, in all of which the broker answered to others; or so long after `stop`."""
+    """A thread that calls `give_up` with a reason when the worker hangs.
+
+    The worker hangs if `alive` was not called for `patience` seconds although the broker answers,
+    or if it still runs that long after `stop`.
+    """
 
     def __init__(
         self, broker_answers: Callable[[], bool], give_up: Callable[[str], None], patience: float
@@ -72,11 +75,11 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def alive(self) -> None:
-        """The event loop came by."""
+        """Note that the event loop runs."""
         self._since = time.monotonic()
 
     def stop(self) -> None:
-        """The worker was asked to end; its loop need not come by any more."""
+        """Note that the worker was asked to end; its loop may stop."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -84,18 +87,18 @@ class Watchdog:
         while not self._stopped.wait(pause):
             silent = time.monotonic() - self._since
             if silent < pause + PULSE_SECONDS:
-                continue  # the broker is asked only when there is reason to
+                continue  # ask the broker only when there is a reason
             if not self._broker_answers():
-                self.alive()  # without it there is nothing to do
+                self.alive()  # without a broker there is nothing to do
             elif silent >= self._patience and not self._stopped.is_set():
                 self._give_up(f"for {silent:.0f} s it has not looked at the broker, which answers")
-        # What its tasks have not done by then, other workers will do.
+        # Other workers take over what its tasks have not finished by then.
         time.sleep(self._patience)
         self._give_up(f"it was asked to end {self._patience:g} s ago")
 
 
 class WatchedLoop(bootsteps.StartStopStep):
-    """Lets the event loop of a prefork worker show each few seconds that it runs."""
+    """A worker step that makes the prefork worker's event loop report every few seconds."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -103,7 +106,7 @@ class WatchedLoop(bootsteps.StartStopStep):
         return isinstance(parent.pool, TaskPool)
 
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
-        """Celery's hook, after each connection to the broker."""
+        """Start the watchdog at the first connection; register its pulse at each one."""
         if not _watchdogs:
             patience = settings.REPRISE["worker_stuck_after"]
             answers = _BrokerProbe(parent.app).answers
@@ -131,13 +134,13 @@ def _give_up(reason: str) -> None:
         reason,
         extra={"threads": _stacks()},
     )
-    # Nothing that could wait for the hanging thread. The pool's processes end with this one.
+    # This must not wait for the hanging thread. The pool's processes end with this one.
     os._exit(EXIT_CODE)
 
 
 def _stacks() -> str:
-    """Where all threads stand."""
-    # A file in memory: a disk may be what they wait for.
+    """Return the stacks of all threads."""
+    # A file in memory: the threads may be waiting for a disk.
     with os.fdopen(os.memfd_create("stacks"), "w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)

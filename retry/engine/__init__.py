@@ -1,1 +1,1 @@
-"""A failure comes in, a decision goes out. The sentences about it are in explain/."""
+"""The decision about one failure. The sentences that explain it are in explain/."""

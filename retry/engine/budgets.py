@@ -1,4 +1,4 @@
-"""What a chain may spend on retries, and who paid for the ones it had."""
+"""The retry budgets of a chain, and the counters of retries that each has paid."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ MANUAL_BUDGET = "manual"
 
 
 class Budget(NamedTuple):
-    """A counter of a chain; `limit` None: only the limit of all chains holds."""
+    """A counter of a chain. `limit` None: only the limit of all chains applies."""
 
     name: str
     used: int
@@ -22,17 +22,17 @@ class Budget(NamedTuple):
 
     @property
     def left(self) -> int | None:
-        """How many retries it still pays for; None: no limit of its own."""
+        """Return how many retries it can still pay for; None if it has no limit of its own."""
         return None if self.limit is None else max(0, self.limit - self.used)
 
 
 def counters_after(counters: Mapping[str, int], paid_by: str) -> dict[str, int]:
-    """Give the child's counters: the chain's with one more retry paid by the budget."""
+    """Return the child's counters: the chain's, with one more retry paid by the budget."""
     return {**counters, paid_by: counters.get(paid_by, 0) + 1}
 
 
 def retries_enabled(policy: InlinePolicy, named: Sequence[NamedPolicy] = ()) -> bool:
-    """Somebody asked for retries; without that, a chain that ends is not exhausted."""
+    """Return whether any policy asks for retries; without that, an ended chain is not exhausted."""
     inline = policy.max_retries > 0 or (policy.max_preemption_retries or 0) > 0
     return inline or any(each.payers() for each in named)
 
@@ -45,8 +45,8 @@ def open_budgets(
 ) -> list[Budget]:
     """List the budgets that a failure of such a session may spend, spent ones too.
 
-    Left out is what no decision comes to: any budget of a session that is not a batch session, an
-    inline one whose causes are not eligible, and a default action behind a full inline policy.
+    Omits budgets that no decision can reach: any budget of a session that is not a batch session,
+    an inline one without eligible causes, and a default action behind a full inline policy.
     """
     if session_type != "batch":
         return []
@@ -63,7 +63,7 @@ def _rules(policy: NamedPolicy) -> list[CompiledRule]:
 
 
 def _inline_limits(policy: InlinePolicy) -> dict[str, int | None]:
-    """The inline budgets that some eligible cause spends, with their limits."""
+    """Return the inline budgets that some eligible cause spends, with their limits."""
     eligible, preemptions = set(policy.eligible_causes), policy.max_preemption_retries
     spenders = FAILURE_CAUSES if preemptions is not None else FAILURE_CAUSES | PLATFORM_CAUSES
     limits: dict[str, int | None] = {}
@@ -75,18 +75,18 @@ def _inline_limits(policy: InlinePolicy) -> dict[str, int | None]:
 
 
 def _inline_decides_all(policy: InlinePolicy) -> bool:
-    """Every class of causes has an inline budget, so that no default action is asked."""
+    """Return whether an inline budget exists for every class, so no default applies."""
     return policy.max_retries > 0 and policy.max_preemption_retries != 0
 
 
 def max_attempts(
     retry_count: int, budgets: Sequence[Budget], settings: Settings, *, followed: bool = False
 ) -> int | None:
-    """Give the most attempts that the chain can come to by itself; None if nothing says.
+    """Return the maximum number of attempts of the chain without manual retries; None if unlimited.
 
-    `budgets` are those of `open_budgets`, `followed` says that the next attempt is there or waits.
-    What is left of each budget counts, up to the limit of all chains; that limit alone says
-    nothing about a chain. A retry by hand is one more when it happens.
+    `budgets` are those of `open_budgets`; `followed` says that the next attempt exists or waits.
+    The result adds up what is left of each budget, up to the limit of all chains. A chain with only
+    that limit counts as unlimited. A manual retry adds one when it happens.
     """
     made = retry_count + (2 if followed else 1)
     allowed = max(0, settings.global_max_retries - retry_count)
@@ -102,9 +102,9 @@ def budgets(
     named: Sequence[NamedPolicy],
     settings: Settings,
 ) -> list[dict[str, Any]]:
-    """List the budgets that are open or were used, as `{name, used, limit}`; null has no limit.
+    """List the budgets that are open or were used, as `{name, used, limit}`; null is no limit.
 
-    Those of rules that are gone stay, with the limit null, as long as the chain has spent on them.
+    A budget of a removed rule stays in the list, with the limit null, if the chain has spent on it.
     """
     preemptions = policy.max_preemption_retries
     limits: dict[str, int | None] = dict(_rule_limits(named, settings))
@@ -121,7 +121,7 @@ def budgets(
 
 
 def _rule_limits(named: Sequence[NamedPolicy], settings: Settings) -> dict[str, int]:
-    """The limit of each budget of the named policies, by its counter's name."""
+    """Return the limit of each budget of the named policies, by its counter's name."""
     return {
         payer.label: settings.global_max_retries if payer.retry_limit is None else payer.retry_limit
         for policy in named

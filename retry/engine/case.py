@@ -1,4 +1,4 @@
-"""One failure on its way to a decision: what the steps look at, and what they come to."""
+"""The state of one decision: the inputs of its steps, and the trace and verdict that they make."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ from retry.policies.merge import MergedBounds
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything that the steps look at; they append to `trace` what they saw."""
+    """The inputs of the steps, which append what they found to `trace`."""
 
     chain: Chain
     policy: InlinePolicy
-    """The inline policy, held to the bounds."""
+    """The inline policy, restricted by the bounds."""
     bounds: MergedBounds
     named: tuple[NamedPolicy, ...]
     settings: Settings
@@ -38,7 +38,7 @@ class Case:
 
 
 class Verdict(NamedTuple):
-    """The end of the steps: a retry if it has a backoff and a payer, else a refusal."""
+    """The result of the steps: a retry if it has a backoff and a payer, else a refusal."""
 
     reason: str
     paid_by: str | None = None
@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
 
 
 def judge(case: Case, step: str, refusal: str, passed: bool, **facts: Any) -> Verdict | None:
-    """Note a condition; its refusal unless it is met."""
+    """Note a condition in the trace. Return its refusal unless it is met."""
     case.note(step, "pass" if passed else refusal, **facts)
     return None if passed else Verdict(refusal)
 
@@ -57,7 +57,7 @@ def judge(case: Case, step: str, refusal: str, passed: bool, **facts: Any) -> Ve
 def spent(
     case: Case, step: str, refusal: str, used: int, limit: int, **facts: Any
 ) -> Verdict | None:
-    """Note a budget; its refusal if nothing of it is left."""
+    """Note a budget in the trace. Return its refusal if nothing of it is left."""
     gone = used >= limit
     case.note(step, refusal if gone else "pass", **facts, used=used, limit=limit)
     return Verdict(refusal, used=used, limit=limit) if gone else None

@@ -1,4 +1,4 @@
-"""After a failure, what next? One pure decision, with every step it took."""
+"""The decision about a failure: one pure function, with a trace of every step."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ def decide(
     *,
     cause: RetryCause | None = None,
 ) -> Decision | None:
-    """Decide about one ended session; None if it succeeded. Never raises for validated input.
+    """Return the decision about an ended session; None if it succeeded. Never raises.
 
     `random` is uniform in [0, 1); a `cause` that is known already is not classified again.
     """
@@ -100,7 +100,7 @@ def _open_case(
 
 
 def _category(facts: Facts, voice: Voice, categories: Sequence[CompiledCategory]) -> str:
-    """What the workload itself says goes first, if an operator has defined that name."""
+    """Return the failure category; the workload's own comes first if it is defined."""
     if voice.category and any(category.name == voice.category for category in categories):
         return voice.category
     return category_of(facts, categories)
@@ -187,7 +187,7 @@ _STEPS: tuple[_Step, ...] = (
 
 
 def _tell_bounds(case: Case) -> None:
-    """Note, once, what the bounds changed in the inline policy, before it is used."""
+    """Note once what the bounds changed in the inline policy, before it is used."""
     case.trace.extend(case.bound_steps)
     case.bound_steps.clear()
 
@@ -241,7 +241,7 @@ _BUDGET_STEPS = {
 
 
 def _inline_budget(case: Case) -> tuple[str, int]:
-    """Give the name and the limit of the budget that this cause's class spends."""
+    """Return the name and the limit of the budget that this cause's class spends."""
     preemptions = case.policy.max_preemption_retries
     if case.kind is CauseClass.PLATFORM and preemptions is not None:
         return PREEMPTION_BUDGET, preemptions
@@ -252,7 +252,7 @@ def _chain_deadline(case: Case, due_at: datetime) -> Verdict | None:
     limit = case.policy.max_chain_duration
     if limit is None:
         return None
-    # Compared as seconds: a limit may lie beyond the last date there is.
+    # Compared as seconds, since a limit may lie beyond the last representable date.
     age = (due_at - case.chain.root_created_at).total_seconds()
     return judge(case, "chain_deadline", "chain_deadline", age <= limit, age=age, limit=limit)
 

@@ -1,4 +1,4 @@
-"""What goes into a decision and what comes out of it, as plain values."""
+"""The inputs and the result of a decision, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy
 from retry.policies.merge import NO_BOUNDS, MergedBounds
 
-# One step that a decision took: `step`, the facts looked at, and their `result`; JSON values.
+# One step of a decision: `step`, the facts that it used, and their `result`; JSON values.
 TraceStep = dict[str, Any]
 
 
@@ -45,9 +45,9 @@ class Rulebook:
 class Chain:
     """The failed session and what its chain has spent so far; a missing counter is 0.
 
-    `resources` are what the session had, `memory_ceiling` the most memory that its project may
-    give it (bytes; None: no quota). A preemption was first observed at `preempted_at`; a run that
-    ended without `confirmed` may still be in its grace period (seconds).
+    `resources` are those of the session, `memory_ceiling` is the most memory that its project
+    allows (bytes; None: no quota). `preempted_at` is the first observation of a preemption. A run
+    that is not `confirmed` to have ended may still be in its `grace_period` (seconds).
     """
 
     session_id: str
@@ -64,14 +64,14 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What comes after one failed session.
+    """The result of a decision about one failed session.
 
-    `action` is `retry` or `fail`, `state` the decision's own (`scheduled`, `held`, `final`) and
-    `retry_state` what the failed session shows (`scheduled`, `held`, `exhausted`, `not_retried`,
-    `cancelled`). `rule` is `policy/rule`, None if none decided. `used` and `limit` are of the
-    budget that pays (before this retry) or that is spent. `delay` is the backoff in seconds.
-    `resources` are all that the next attempt gets, None if there is none. `revisions` are those of
-    the named policies that were looked at.
+    `action` is `retry` or `fail`. `state` is the decision's own (`scheduled`, `held`, `final`), and
+    `retry_state` is the one that the failed session shows (`scheduled`, `held`, `exhausted`,
+    `not_retried`, `cancelled`). `rule` is `policy/rule`, None if no rule decided. `used` and
+    `limit` belong to the budget that pays (before this retry) or that is spent. `delay` is the
+    backoff in seconds. `resources` are all resources of the next attempt, None if there is none.
+    `revisions` are those of the named policies that were checked.
     """
 
     action: str

@@ -1,4 +1,4 @@
-"""More memory for the next attempt, within what the rule and the quota allow."""
+"""Memory growth: more memory for the next attempt, within the limits of rule and quota."""
 
 import math
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ MEMORY = "memory"
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The resources of the next attempt, and of the memory that it may use: before and after.
+    """The resources of the next attempt, and its memory before (`was`) and after (`now`).
 
-    `held_by` is what held it back: the rule's `max`, the project's `quota`, the `largest` amount
-    that there is, or nothing.
+    `held_by` is the limit that cut the growth: the rule's `max`, the project's `quota`, the
+    `largest` possible amount, or "".
     """
 
     resources: dict[str, Any]
@@ -30,10 +30,10 @@ class Growth:
 def grown(
     resources: Mapping[str, Any], growth: MemoryGrowth, ceiling: Decimal | None
 ) -> Growth | None:
-    """Multiply the memory, rounded up to whole bytes; None if there is none to multiply.
+    """Multiply the memory, rounded up to whole bytes; None if there is no memory to multiply.
 
     Where `requests` and `limits` are given apart, both grow. `ceiling` is the project's quota in
-    bytes. Memory never shrinks: what is above a limit already stays as it is.
+    bytes. Memory never shrinks: an amount above a limit stays.
     """
     in_groups = grouped(resources)
     parts = {name: resources.get(name) or {} for name in GROUPS} if in_groups else {"": resources}
@@ -66,11 +66,11 @@ def _raised(was: Any, growth: MemoryGrowth, ceiling: Decimal | None) -> _Raised 
         return None
     limits = {"max": None if growth.max is None else parse(growth.max), "quota": ceiling}
     now, held_by = math.ceil(amount * Decimal(repr(growth.factor))), ""
-    # Kubernetes holds no more: so a chain without any other limit stays one that can run.
+    # Kubernetes stores no larger amount; with this limit, a chain without others stays runnable.
     for name, limit in {**limits, "largest": LARGEST}.items():
         if limit is not None and limit < now:
             now, held_by = math.floor(limit), name
     if now <= amount:
         return _Raised(was, was, held_by)
-    # In the family of units that the user chose.
+    # Written in the unit family (decimal or binary) that the user chose.
     return _Raised(was, shortest(now, decimal=str(was).endswith(tuple("kMGTPE"))), held_by)

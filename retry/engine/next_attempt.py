@@ -1,4 +1,4 @@
-"""What a granted retry is given: when it comes, where it may not run, how much it gets."""
+"""The next attempt of a granted retry: its time, the node it avoids, its resources."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from retry.policies.backoff import DELAY_CEILING, Backoff, Delay, delay_of
 
 
 def wait(case: Case, verdict: Verdict, backoff: Backoff, random: float) -> float:
-    """Seconds of backoff, at least what the workload asked for and what the bounds demand."""
+    """Return the backoff in seconds, at least what the workload and the bounds ask for."""
     n = verdict.used or 0
     chain = case.chain
     delay = delay_of(
@@ -54,9 +54,9 @@ def _delay_step(
 
 
 def due(case: Case, delay: float, now: datetime) -> datetime:
-    """When the retry comes due: after a preemption counted from its first observation.
+    """Return when the retry is due; after a preemption, counted from its first observation.
 
-    A run whose end nobody confirmed has its grace period first.
+    A run whose end nobody confirmed gets at least its grace period.
     """
     chain = case.chain
     if chain.preempted_at is None or case.cause is not RetryCause.PREEMPTED:
@@ -74,7 +74,7 @@ def due(case: Case, delay: float, now: datetime) -> datetime:
 
 
 def avoided_node(case: Case, verdict: Verdict) -> str:
-    """The node of the failed run, if the rule or its policy wants it avoided."""
+    """Return the node of the failed run if the rule or its policy avoids it, else ""."""
     node = case.facts.termination.node
     if verdict.rule is None or not verdict.rule.avoids_node or not node:
         return ""
@@ -83,7 +83,7 @@ def avoided_node(case: Case, verdict: Verdict) -> str:
 
 
 def resources(case: Case, verdict: Verdict) -> Mapping[str, Any]:
-    """What the next attempt gets: the same, or more memory if the rule says so."""
+    """Return the resources of the next attempt: the same, or more memory if the rule says so."""
     if verdict.rule is None or verdict.rule.growth is None:
         return case.chain.resources
     growth = verdict.rule.growth

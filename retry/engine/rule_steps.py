@@ -1,15 +1,15 @@
-"""The steps of a decision that named policies take: their rules, then their default action."""
+"""The steps of a decision about named policies: their rules, then their default action."""
 
 from retry.engine.case import Case, Verdict, spent
 from retry.policies.backoff import Backoff
 from retry.policies.matching import CompiledRule, NamedPolicy
 
-# What a trace tells of rules that did not match; policies may have a hundred.
+# Maximum number of rules without a match in a trace; policies may have a hundred.
 _TRACED_MISSES = 50
 
 
 def named_rules(case: Case) -> Verdict | None:
-    """The first rule that matches decides, over the rules of all policies in order."""
+    """Apply the first rule that matches, over the rules of all policies in order."""
     for policy in case.named:
         rule = _first_match(case, policy)
         if rule is not None:
@@ -18,7 +18,7 @@ def named_rules(case: Case) -> Verdict | None:
 
 
 def default_action(case: Case) -> Verdict | None:
-    """The first policy that says what is to happen when no rule matches."""
+    """Apply the first policy with a default action, which decides when no rule matches."""
     policy = next((policy for policy in case.named if policy.default is not None), None)
     if policy is None or policy.default is None:
         return None
@@ -32,7 +32,7 @@ def _first_match(case: Case, policy: NamedPolicy) -> CompiledRule | None:
     missed: list[str] = []
     found = None
     facts = case.facts
-    # Most of a decision's time goes here, so that the loops are written out.
+    # The loops are written out, since most of a decision's time is spent here.
     for rule in policy.rules:
         for told, holds in rule.tests:
             if not holds(facts):

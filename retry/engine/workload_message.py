@@ -1,4 +1,4 @@
-"""What a workload says about its own retry, in its termination message."""
+"""The wishes about its retry that a workload states in its termination message."""
 
 import json
 import math
@@ -12,7 +12,7 @@ _KEYS = frozenset({"retry", "after", "category"})
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A workload's wishes: no retry at all, a least delay in seconds, a failure category."""
+    """A workload's wishes: whether to retry, the minimum delay in seconds, a category."""
 
     retry: bool = True
     after: float = 0.0
@@ -25,14 +25,14 @@ SILENCE = Voice()
 def voice_of(termination: Termination) -> Voice:
     """Read `{"reprise": {"retry": false, "after": 120, "category": "x"}}`. Never raises.
 
-    The message is the first failed container's, or without containers the session's. Anything
-    malformed in it makes all of it plain text, which says nothing.
+    The message is that of the first failed container, or without containers the session's. If any
+    part is malformed, the whole message counts as plain text without wishes.
     """
     container = first_failed_container(termination)
     message = termination.message if container is None else container.message or termination.message
     if '"reprise"' not in message:
         return SILENCE
-    # Only what is stored counts, so that a simulation hears the same.
+    # Only the stored part counts, so that a simulation reads the same.
     message = message_tail(message)
     try:
         said = json.loads(message, parse_constant=_refuse, object_pairs_hook=_once)
@@ -58,7 +58,7 @@ def _read(said: object) -> Voice:
     retry, after, category = said.get("retry", True), said.get("after", 0), said.get("category", "")
     if not isinstance(retry, bool) or not isinstance(category, str):
         return SILENCE
-    # JSON can spell what no database stores, and the trace tells what was said.
+    # JSON can contain characters that no database stores, and the trace stores the category.
     if clean_text(category) != category:
         return SILENCE
     if isinstance(after, bool) or not isinstance(after, int | float):

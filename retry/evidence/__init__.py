@@ -1,1 +1,1 @@
-"""How a run ended: facts and their cause. What follows from them is decided in engine/."""
+"""The evidence of how a run ended: facts and their cause. engine/ decides what follows."""

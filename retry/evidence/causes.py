@@ -1,4 +1,4 @@
-"""The one word for why a session ended: a table of facts, read from the top."""
+"""The cause of an end: one word, from a table of facts whose first matching row counts."""
 
 from enum import StrEnum
 
@@ -27,7 +27,7 @@ class RetryCause(StrEnum):
 
 
 class CauseClass(StrEnum):
-    """Who is to blame: nobody may retry it, the platform broke it, or the work itself failed."""
+    """The class of a cause: never retried, the platform's fault, or the work's own failure."""
 
     NEVER = "never"
     PLATFORM = "platform"
@@ -52,36 +52,36 @@ def cause_class(cause: RetryCause) -> CauseClass:
 
 
 def classify(termination: Termination) -> RetryCause:
-    """Give the cause of the first row whose fact the termination has. Never raises."""
+    """Return the cause of the first row whose fact the termination has. Never raises."""
     if termination.status == "cancelled":
         return RetryCause.USER_CANCELLED
     return min(_rows(termination), key=_RANKS.__getitem__, default=RetryCause.UNKNOWN)
 
 
 def rule_conditions(termination: Termination) -> frozenset[str]:
-    """Give the conditions that rules can ask for, out of `RULE_CONDITIONS`; several may hold."""
+    """Return the conditions of `RULE_CONDITIONS` that hold; several may."""
     rows = _rows(termination)
     return frozenset([_CONDITIONS[row] for row in rows if row in _CONDITIONS])
 
 
 def oom_killed(container: ContainerFacts) -> bool:
-    """Tell whether this container was killed for want of memory, and failed by it.
+    """Return whether this container was OOM-killed and failed by it.
 
-    A child of a process that went on to succeed may have been killed, too: code 0.
+    With exit code 0 only a child process was killed, and the container went on to succeed.
     """
     return container.reason == "OOMKilled" and container.exit_code != 0
 
 
 def _rows(termination: Termination) -> list[RetryCause]:
-    """Give the row of every fact that the termination has, in no order, some of them repeatedly."""
+    """Return the rows of all facts of the termination, in no order and with duplicates."""
     rows = [row for word in termination.conditions if (row := _stated(word))]
     reason_row = _reason_row(termination) if termination.reason else None
     if reason_row:
         rows.append(reason_row)
     elif REFUSED in termination.conditions:
-        # Nobody has heard of why; another node may not have heard of it, either.
+        # An unknown reason; another node may accept the pod.
         rows.append(RetryCause.AGENT_TRANSIENT)
-    # Every disruption has this condition; the word beside it says which kind it was.
+    # Every disruption has this condition; another word says which kind it was.
     if "DisruptionTarget" in termination.conditions and RetryCause.PREEMPTED not in rows:
         rows.append(RetryCause.EVICTED)
     if termination.lease_expired:
@@ -95,7 +95,7 @@ def _rows(termination: Termination) -> list[RetryCause]:
 
 
 def _container_rows(termination: Termination, *, sidecars: bool) -> list[RetryCause]:
-    """Give the rows of the sidecars' facts, or of those of all other containers."""
+    """Return the rows of the sidecars' facts, or of those of all other containers."""
     rows = []
     for container in termination.containers:
         if container.sidecar is not sidecars:
@@ -108,7 +108,7 @@ def _container_rows(termination: Termination, *, sidecars: bool) -> list[RetryCa
 
 
 def _reason_row(termination: Termination) -> RetryCause | None:
-    """The reason is read as a pod's and as a container's."""
+    """Return the row of the reason, read both as a pod's and as a container's."""
     reason = termination.reason
     if reason == "Evicted":
         own_fault = _passed_its_own_limit(termination)
@@ -119,28 +119,28 @@ def _reason_row(termination: Termination) -> RetryCause | None:
 
 
 def _passed_its_own_limit(termination: Termination) -> bool:
-    """The kubelet evicted the pod for its own use of storage.
+    """Return whether the kubelet evicted the pod for its own use of storage.
 
-    That is told by prose alone. Older kubelets say "exceeds its request" of a pod that went because
-    its node was low on something.
+    Only the message shows that. Older kubelets also write "exceeds its request" about pods that
+    were evicted because their node ran low on a resource.
     """
     message = message_tail(termination.pod_message or termination.message).lower()
     return "exceed" in message and "low on resource" not in message
 
 
 def _ending_row(reason: str, exit_code: int | None) -> RetryCause | None:
-    """What a container's reason says, with the code that it ended with."""
+    """Return the row of a container's reason, given its exit code."""
     if reason == "OOMKilled":
         return RetryCause.OOM_KILLED if exit_code != 0 else None
     if reason == "Unknown":
-        # The runtime has forgotten the container: its node was restarted.
+        # The runtime lost the container, because its node was restarted.
         return RetryCause.AGENT_TRANSIENT if exit_code == 255 else None
     return _CONTAINER_WORDS.get(reason)
 
 
 def _stated(word: str) -> RetryCause | None:
     row = _STATED_WORDS.get(word)
-    # The kubelet's suffix is the name of a resource, and clusters define their own: lower case.
+    # The kubelet's suffix is the name of a resource, in lower case; clusters define their own.
     if row is None and word.startswith("OutOf") and word[5:6].islower():
         return RetryCause.AGENT_TRANSIENT
     if row is None and word.startswith(WORKLOAD_EVICTED):
@@ -173,7 +173,7 @@ _CONTAINER_WORDS = {
     "PostStartHookError": RetryCause.START_FAILURE,
 }
 WITHHELD = "SecretsWithheld"
-"""Of a session that no executor was told of, since nobody could give it its secrets."""
+"""Reason of a session that no executor got, because its secrets could not be handed over."""
 _STATED_WORDS = {
     **_CONTAINER_WORDS,
     **{

@@ -1,16 +1,16 @@
-"""The facts of an end that a decision's trace keeps, for sentences about it."""
+"""The facts of an end that a decision's trace stores, for the sentences about it."""
 
 from typing import Any
 
 from retry.evidence.termination import ContainerFacts, Termination, exit_code_of
 
-# They are stored with every failure, and their words are free text from clusters.
+# Limited, because they are stored with every failure and contain free text from clusters.
 TRACED_CHARACTERS = 200
 _CONDITIONS = 20
 
 
 def ending_facts(termination: Termination, container: ContainerFacts | None) -> dict[str, Any]:
-    """Give what a sentence about this end needs; `container` is the first that failed."""
+    """Return the facts for a sentence about this end; `container` failed first, if any."""
     facts: dict[str, Any] = {
         "exit_code": exit_code_of(termination),
         "container": container.name[:TRACED_CHARACTERS] if container else "",

@@ -1,16 +1,16 @@
-"""Why a node refuses a pod that was given to it, and whether another one may take it.
+"""Reasons why a node refuses a pod that was assigned to it, and whether another may take it.
 
-The words are the kubelet's, as a Failed pod has them for its reason. Such a pod has no container
-statuses: nothing of it ever ran.
+The words are the kubelet's, as a Failed pod has them as its reason. Such a pod has no container
+statuses: none of its containers ever ran.
 """
 
 from collections.abc import Mapping
 
 REFUSED = "NodeRefused"
-"""The condition that stands for any of them, also for those that nobody has heard of."""
+"""The condition that stands for any refusal, also one with an unknown reason."""
 
 NODE_REFUSALS: Mapping[str, bool] = {
-    # The scheduler and the node know different things of the node.
+    # The scheduler and the node have different views of the node.
     "NodeAffinity": True,
     "NodeName": True,
     "NodePorts": True,
@@ -19,23 +19,24 @@ NODE_REFUSALS: Mapping[str, bool] = {
     "PodOSSelectorNodeLabelDoesNotMatch": True,
     "VolumeAttachmentLimitExceeded": True,
     "NodeShutdown": True,
-    # The node cannot tell, or something went wrong in it.
+    # The node cannot tell, or has an internal error.
     "InvalidNodeInfo": True,
     "UnexpectedAdmissionError": True,
     "UnexpectedPredicateFailureType": True,
     "UnknownReason": True,
-    # It has enough, but not together.
+    # It has enough resources, but not on one NUMA node.
     "TopologyAffinityError": True,
-    # Profiles are loaded node by node; a newer node or runtime can what this one cannot.
+    # Profiles are loaded per node; a newer node or runtime may have the feature.
     "AppArmor": True,
     "InitContainerRestartPolicyForbidden": True,
     "PodFeatureUnsupported": True,
     "PodLevelResourcesNotSupported": True,
     "SupplementalGroupsPolicyNotSupported": True,
-    # What the pod asks for is set up alike on all nodes, and the scheduler looks at none of it.
+    # All nodes are set up alike for these, and the scheduler checks none of them.
     "PodOSNotSupported": False,
     "SMTAlignmentError": False,
     "SysctlForbidden": False,
 }
-"""Whether another node may take the pod. Beside them there is `OutOf` with the name of a resource,
-for which another node may have room; `Evicted` and `Preempting` have causes of their own."""
+"""Whether another node may take the pod, by the kubelet's reason. Other reasons are `OutOf` with
+the name of a resource, for which another node may have room; `Evicted` and `Preempting` have causes
+of their own."""

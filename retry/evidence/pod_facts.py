@@ -1,7 +1,7 @@
-"""What a Kubernetes pod object says about its end, in the wire form of a termination.
+"""The facts of a Kubernetes pod object about its end, in the wire form of a termination.
 
-Nothing is judged here, only picked out: which of a pod's many words are about its end. Leaves are
-passed on as they are; the reader of the wire form drops those of a wrong type.
+This module only selects the words about the end, and does not judge them. Values are passed on as
+they are; the reader of the wire form drops those of a wrong type.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,19 @@ from retry.evidence.node_refusals import REFUSED
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 WORKLOAD_EVICTED = "WorkloadEvicted"
-"""How the reasons of Kueue's evictions begin; what they are due to comes after it."""
+"""The prefix of the reasons of Kueue's evictions; the cause follows it."""
 
 _Object = dict[str, Any]
 
-# Such as whoever ended the pod puts on it. All others (`Ready`, ...) are about its life.
+# Conditions that whoever ends the pod sets. All others (`Ready`, ...) are about its life.
 _ENDS = frozenset({"Preempting", "Preempted", "Evicted", "DeadlineExceeded", "OOMKilled"})
 
 
 def pod_facts(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
-    """Give the facts that the pod states, as `Termination.from_json` reads them.
+    """Return the facts that the pod states, as `Termination.from_json` reads them.
 
-    `pod` is the JSON value of the Kubernetes API; what is no pod states nothing. Never raises.
+    `pod` is the JSON value of the Kubernetes API; a value that is no pod states nothing. Never
+    raises.
     """
     if not isinstance(pod, dict):
         return {}
@@ -42,12 +43,12 @@ def pod_facts(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
 
 
 def pod_phase(pod: object) -> str:
-    """Give the pod's phase in the cluster's spelling, or nothing."""
+    """Return the pod's phase in the cluster's spelling, "" if there is none."""
     return _text(_object(pod, "status"), "phase")
 
 
 def _conditions(pod: _Object, containers: list[_Object], deleted_by_us: bool) -> Iterator[str]:
-    """Give the conditions that ended the pod: its own, and those that its shape tells."""
+    """Yield the conditions that ended the pod: its own, and those its fields imply."""
     for condition in _items(_object(pod, "status"), "conditions"):
         if _text(condition, "status") == "True" and _text(condition, "type") in _ENDS:
             yield _text(condition, "type")
@@ -75,19 +76,19 @@ def _of_its_node(pod: _Object, containers: list[_Object]) -> Iterator[str]:
 
 
 def _disruption(pod: _Object) -> _Object | None:
-    """The control plane or the kubelet was about to end the pod, for a reason of its own."""
+    """Return the condition that the control plane or kubelet was to end the pod, or None."""
     return _condition(pod, "DisruptionTarget", "True")
 
 
 def _workload_eviction(pod: _Object) -> _Object | None:
-    """Kueue took the pod's place back: it has a condition of its own for that."""
+    """Return the condition that Kueue sets when it evicts the pod's workload, or None."""
     stopped = _condition(pod, "TerminationTarget", "True")
     evicted = _text(stopped, "reason").startswith(WORKLOAD_EVICTED)
     return stopped if evicted else None
 
 
 def _unscheduled(pod: _Object) -> _Object | None:
-    """The scheduler has found no node so far; a pod that has one once could not be placed."""
+    """Return the condition that no node has been found; None for a pod that has a node."""
     scheduled = _condition(pod, "PodScheduled", "False")
     if scheduled is None or _text(scheduled, "reason") != "Unschedulable":
         return None
@@ -102,10 +103,10 @@ def _condition(pod: _Object, kind: str, status: str) -> _Object | None:
 
 
 def _was_deleted(pod: _Object) -> bool:
-    """Somebody asked for the pod's deletion, and not of a pod that was at its end already.
+    """Return whether somebody deleted the pod before it had ended.
 
-    The request makes a new generation of the pod. A last status that speaks of an older one was
-    written before anybody who runs the pod had seen the request.
+    A deletion request increases the pod's generation. If the last status observed an older
+    generation, it was written before the node saw the request.
     """
     metadata = _object(pod, "metadata")
     if not _text(metadata, "deletionTimestamp"):
@@ -118,9 +119,9 @@ def _was_deleted(pod: _Object) -> bool:
 
 
 def _node_is_gone(pod: _Object, containers: list[_Object]) -> bool:
-    """Nobody has seen the containers end.
+    """Return whether nobody saw the containers end.
 
-    A kubelet calls no pod failed while a container runs, unless it says why it stops it.
+    A kubelet sets a pod to Failed while a container runs only if it states a reason.
     """
     phase = pod_phase(pod)
     if phase != "Failed" or _text(_object(pod, "status"), "reason"):
@@ -131,19 +132,19 @@ def _node_is_gone(pod: _Object, containers: list[_Object]) -> bool:
 
 
 def _node_shut_down(pod: _Object) -> bool:
-    """The kubelet stopped the pod since its node was to shut down. That is all that it means by
-    this word of a pod; elsewhere it says nothing."""
+    """Return whether the kubelet stopped the pod because its node was to shut down. As a pod's
+    reason this word has only that meaning; elsewhere it has none."""
     return _text(_object(pod, "status"), "reason") == "Terminated"
 
 
 def _node_refused(pod: _Object) -> bool:
-    """The kubelet says why it failed the pod, and knows of no container of it."""
+    """Return whether the kubelet failed the pod with a reason and without any container status."""
     why = _text(_object(pod, "status"), "reason")
     return bool(why) and pod_phase(pod) == "Failed" and not _statuses(pod)
 
 
 def _pod_message(pod: _Object) -> str:
-    """Give what the cluster says of the pod, or else of whatever ended it or holds it up."""
+    """Return the cluster's message about the pod, or about what ended it or holds it up."""
     status = _object(pod, "status")
     waiting = [_object(_object(each, "state"), "waiting") for each in _those_that_tell(pod)]
     ended_by = (_disruption(pod), _workload_eviction(pod))
@@ -152,7 +153,7 @@ def _pod_message(pod: _Object) -> str:
 
 
 def _those_that_tell(pod: _Object) -> list[_Object]:
-    """The container statuses but for those of sidecars, if another container has failed."""
+    """Return the container statuses; without those of sidecars if another container failed."""
     sidecars, statuses = sidecar_names(pod), _statuses(pod)
     others = [each for each in statuses if _text(each, "name") not in sidecars]
     ends = (_object(_object(each, "state"), "terminated") for each in others)
@@ -179,7 +180,7 @@ def _containers(pod: _Object) -> list[_Object]:
 
 
 def sidecar_names(pod: object) -> frozenset[str]:
-    """Give the names of the init containers that run as long as the pod does."""
+    """Return the names of the init containers that run as long as the pod does."""
     inits = _items(_object(pod, "spec"), "initContainers")
     stay = (each for each in inits if _text(each, "restartPolicy") == "Always")
     return frozenset(name for each in stay if (name := _text(each, "name")))
@@ -193,7 +194,7 @@ def _ending(container: _Object) -> _Object:
     if reason != "CrashLoopBackOff":
         return {"reason": reason}
     last = _terminated(_object(_object(container, "lastState"), "terminated"))
-    # The cluster waits before the next start, but this is why there has to be one.
+    # The cluster waits before the next start, but this is why a restart is needed.
     return last if _tells_more(last) else {**last, "reason": reason}
 
 

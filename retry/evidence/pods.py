@@ -1,4 +1,4 @@
-"""A termination read from pods: which observation is the evidence, and what it says."""
+"""Terminations read from pods: which observation is the evidence, and which facts it shows."""
 
 from collections.abc import Iterable
 
@@ -9,17 +9,17 @@ __all__ = ["first_end", "termination_from_pod"]
 
 
 def termination_from_pod(pod: object, *, deleted_by_us: bool = False) -> Termination:
-    """Read how a session ended out of its pod, as the Kubernetes API gives it. Never raises.
+    """Return how a session ended, from its pod as the Kubernetes API gives it. Never raises.
 
-    `pod` is any JSON value; its malformed parts are dropped. It need not have ended: one whose
-    start failed says why. `deleted_by_us` says that a deletion of it was our own wish.
+    `pod` is any JSON value; its malformed parts are dropped. The pod need not have ended: one whose
+    start failed shows why. `deleted_by_us` says that Reprise itself deleted it.
     """
     return Termination(**facts_of_pod(pod, deleted_by_us=deleted_by_us))
 
 
 def first_end(observations: Iterable[object]) -> object | None:
-    """Give the first of a pod's observations, oldest first, in which it has ended; None if none.
+    """Return the first observation of a pod, oldest first, in which it has ended; None if none has.
 
-    That one is the evidence: a pod that is deleted or collected later has not ended otherwise.
+    That one is the evidence: a later deletion or collection of the pod does not change its end.
     """
     return next((pod for pod in observations if pod_phase(pod) in TERMINAL_PHASES), None)

@@ -1,6 +1,6 @@
-"""What is known about how a session ended, as plain values.
+"""The known facts about how a session ended, as plain values.
 
-A `Termination` holds facts only; what they mean is decided in `retry.evidence.causes`.
+A `Termination` holds facts only; `retry.evidence.causes` decides what they mean.
 """
 
 import re
@@ -16,18 +16,18 @@ MESSAGE_BYTES = 4096
 _MESSAGES = frozenset({"message", "pod_message"})
 STATUSES = frozenset({"error", "terminated", "cancelled"})
 
-# PostgreSQL's text and jsonb can hold neither NUL nor half of a surrogate pair.
+# PostgreSQL's text and jsonb can store neither NUL nor half of a surrogate pair.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _EXIT_CODES = range(-(2**31), 2**31)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """How one container stood at the end; `exit_code` is None if it never terminated.
+    """The state of one container at the end; `exit_code` is None if it never terminated.
 
-    `finished_at` is RFC 3339 text as the cluster gave it, or the text of a number of seconds, or
-    empty. A `sidecar` serves the other containers for as long as they run: it tells why a session
-    failed only if none of them did.
+    `finished_at` is RFC 3339 text as the cluster gave it, the text of a number of seconds, or "". A
+    `sidecar` serves the other containers as long as they run: it explains why a session failed only
+    if none of them did.
     """
 
     name: str = ""
@@ -40,11 +40,11 @@ class ContainerFacts:
 
     @classmethod
     def from_json(cls, obj: object) -> "ContainerFacts":
-        """Read the facts that are well-formed; everything else keeps its default."""
+        """Read the well-formed facts; all others keep their defaults."""
         return cls(**_read(obj, _CONTAINER_READERS))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the fields that differ from their defaults, as JSON values."""
+        """Return the fields that differ from their defaults, as JSON values."""
         return _dump(self)
 
     @property
@@ -57,10 +57,10 @@ class Termination:
     """The recorded end of one session.
 
     `status` is `error`, `terminated` (success) or `cancelled`. `conditions` and `reason` are words
-    in the cluster's spelling (`OOMKilled`, `Evicted`); `reason` is read as a pod's and as a
+    in the cluster's spelling (`OOMKilled`, `Evicted`); `reason` is read both as a pod's and as a
     container's. `message` is the workload's own (its termination log), `pod_message` the cluster's.
-    `lease_expired` says that the executor or its lease was lost, `rank` which of a session's pods
-    it is about, None if it has one.
+    `lease_expired` says that the executor or its lease was lost. `rank` says which of several pods
+    the facts are about; None if there is only one.
     """
 
     status: str = "error"
@@ -76,13 +76,13 @@ class Termination:
 
     @classmethod
     def from_json(cls, obj: object) -> "Termination":
-        """Read a termination out of any JSON value. Never raises.
+        """Read a termination from any JSON value. Never raises.
 
         Facts of a wrong type and unknown keys are dropped; NUL and lone surrogates become U+FFFD.
-        With a `pod` (as the Kubernetes API gives it) the facts are the pod's; those that stand
-        beside it hold where it says nothing. A stated `status` always does; stated conditions, and
-        a reason where the pod has its own, are conditions beside the pod's. `deleted_by_us` says
-        that a deletion of it was our own wish.
+        With a `pod` (as the Kubernetes API gives it) the pod's facts count, and stated ones fill
+        the gaps. A stated `status` always counts. Stated conditions are added to the pod's, and so
+        is a stated reason if the pod has its own. `deleted_by_us` says that Reprise itself deleted
+        the pod.
         """
         facts = _read(obj, _TERMINATION_READERS)
         if isinstance(obj, dict) and "pod" in obj:
@@ -93,7 +93,7 @@ class Termination:
         return cls(**facts)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the fields that differ from their defaults, as JSON values that can be stored.
+        """Return the fields that differ from their defaults, as JSON values that can be stored.
 
         Of each message the last 4,096 bytes of UTF-8 are kept, cut between characters.
         """
@@ -101,18 +101,18 @@ class Termination:
 
 
 def first_failed_container(termination: Termination) -> ContainerFacts | None:
-    """Give the container that failed first, by finish time and then by name; None if none did.
+    """Return the container that failed first, by finish time and then by name; None if none did.
 
-    Init containers count; one whose finish time cannot be read comes after those that have one, and
-    sidecars come after all others.
+    Init containers count. A container without a readable finish time comes after those with one,
+    and sidecars come last.
     """
     return first_failed(termination.containers)
 
 
 def exit_code_of(termination: Termination) -> int | None:
-    """Give the first failed container's exit code, or without one the session's own.
+    """Return the first failed container's exit code, or without one the session's own.
 
-    That of a success is 0, whatever became of its sidecars and of its containers' children.
+    A success has the code 0, whatever happened to its sidecars and child processes.
     """
     if termination.status == "terminated":
         return 0
@@ -126,14 +126,14 @@ def clean_text(text: str) -> str:
 
 
 def message_tail(text: str) -> str:
-    """Give the last 4,096 bytes of the message in UTF-8, cut between characters."""
+    """Return the last 4,096 bytes of the message in UTF-8, cut between characters."""
     if len(text) * 4 <= MESSAGE_BYTES:
         return text
     return text.encode("utf-8", "replace")[-MESSAGE_BYTES:].decode("utf-8", "ignore")
 
 
 def facts_of_pod(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
-    """Give the fields of the `Termination` that a pod states, those that it says nothing of absent.
+    """Return the fields of the `Termination` that a pod states; omit those it does not.
 
     `message` is the termination message of the first failed container.
     """
@@ -145,7 +145,7 @@ def facts_of_pod(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
 
 
 def first_failed(containers: Sequence[ContainerFacts]) -> ContainerFacts | None:
-    """Give the one of these containers that failed first; None if none did."""
+    """Return the container that failed first; None if none did."""
     failed = [container for container in containers if container.failed]
     if len(failed) < 2:
         return failed[0] if failed else None
@@ -160,7 +160,7 @@ def _finish_order(container: ContainerFacts) -> tuple[bool, float, str, str]:
 
 
 def _seconds(moment: str) -> float | None:
-    # Fractions and offsets are spelled in more than one way, so the text itself does not sort.
+    # Fractions and offsets can be spelled in several ways, so the text itself does not sort.
     try:
         finished = datetime.fromisoformat(moment)
     except ValueError:
@@ -184,7 +184,7 @@ def _stated_words(facts: dict[str, Any], pod: dict[str, Any]) -> Sequence[str]:
 
 
 class _MalformedError(Exception):
-    """The value is of a wrong type, so the fact counts as absent."""
+    """The value has a wrong type, so the fact counts as absent."""
 
 
 _Reader = Callable[[object], Any]

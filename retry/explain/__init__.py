@@ -1,1 +1,1 @@
-"""Decisions in sentences, read from their traces. Nothing is decided here."""
+"""Decisions in sentences, from their traces. Nothing is decided here."""

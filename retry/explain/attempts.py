@@ -1,4 +1,4 @@
-"""Which attempt this is and which budget binds its chain, in the words that every door shows."""
+"""The number of an attempt and the budget that binds its chain, in the words of every door."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from retry.explain.step_facts import Facts
 from retry.policies.fields import DEFAULT_RULE
 
 _ALL_CHAINS = "all"
-"""Not a counter: the limit of retries that holds for every chain."""
+"""Not a counter, but the limit of retries for every chain."""
 
 _SPENT_OF = {
     "max_retries": FAILURE_BUDGET,
     "preemption_budget": PREEMPTION_BUDGET,
     "global_limit": _ALL_CHAINS,
 }
-"""The budget that a refusal found empty, by its reason; that of a rule stands in the decision."""
+"""The budget that a refusal found spent, by its reason; a rule's budget is in the decision."""
 _RULE_REFUSALS = frozenset({"rule_limit", "default_limit"})
 
 
@@ -27,11 +27,11 @@ def attempt_words(
     *,
     ended: bool,
 ) -> str:
-    """Tell which attempt it is, from 1, and what binds: `attempt 3; 2 of 2 retries for failures
-    used`. Never a sum of budgets.
+    """Say which attempt it is, from 1, and which budget binds: `attempt 3; 2 of 2 retries for
+    failures used`. Budgets are never summed.
 
-    After a decision that is the budget that pays for the retry or was found empty; before one, of
-    the `open_budgets` that with the least left.
+    After a decision, this is the budget that pays for the retry or was found spent. Before one, it
+    is the one of `open_budgets` with the least left.
     """
     binding = None
     if decision_fields is not None:
@@ -43,7 +43,7 @@ def attempt_words(
 
 
 def budget_words(name: str) -> str:
-    """Tell whose retries a budget pays for: `retries for failures`."""
+    """Return the words for a budget's retries: `retries for failures`."""
     known = _NAMES.get(name)
     if known is not None:
         return known
@@ -65,9 +65,9 @@ def _spent(budget: Budget) -> str:
 
 
 def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
-    """The budget that was found empty, or that pays for the retry.
+    """Return the budget that was found spent, or that pays for the retry.
 
-    A retry by hand behind a refusal leaves that as it was; its own budget binds nothing.
+    A manual retry after a refusal does not change the spent budget; its own budget binds nothing.
     """
     used, limit = fields.get("used"), fields.get("limit")
     reason, paid_by = str(fields.get("reason")), fields.get("paid_by")
@@ -75,7 +75,7 @@ def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
     name = spent or paid_by
     if not isinstance(name, str) or name == MANUAL_BUDGET:
         return None
-    if paid_by == MANUAL_BUDGET:  # whose figures took the place of those of the empty one
+    if paid_by == MANUAL_BUDGET:  # its used and limit replaced those of the spent one
         return next((budget for budget in known if budget.name == name), None)
     return Budget(name, used, limit) if isinstance(used, int) else None
 
@@ -86,7 +86,7 @@ def _everybody(retry_count: int, settings: Settings) -> Budget:
 
 
 def _tightest(retry_count: int, budgets: Sequence[Budget], settings: Settings) -> Budget | None:
-    """That with the least left; of equal ones the first."""
+    """Return the budget with the least left; of equal ones the first."""
     if not budgets:
         return None
     everybody = _everybody(retry_count, settings)

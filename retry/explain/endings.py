@@ -1,4 +1,4 @@
-"""How a run ended, in a sentence: out of the facts that a decision's trace keeps of it."""
+"""The end of a run in a sentence, from the facts in a decision's trace."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from retry.explain.step_facts import Facts, texts
 
 
 def ending(cause: str, facts: Facts) -> str:
-    """Tell how it ended, without a full stop: `The container main was OOM-killed on node n1`."""
+    """Describe the end, without a full stop: `The container main was OOM-killed on node n1`."""
     told = _of_the_platform(facts) if cause in _BY_THE_PLATFORM else ""
     if not told:
         told = _ENDINGS.get(cause, "The session failed")
@@ -24,7 +24,7 @@ def ending(cause: str, facts: Facts) -> str:
 
 
 def told_of(termination: Termination) -> str:
-    """Tell how a run ended, with what the cluster, or else the workload, had to say of it."""
+    """Describe the end of a run, with the message of the cluster or else of the workload."""
     container = first_failed_container(termination)
     facts = ending_facts(termination, container)
     said = (termination.pod_message or termination.message).strip().rstrip(". ")
@@ -47,7 +47,7 @@ def _names(facts: Facts) -> Mapping[str, str]:
 
 
 def _of_the_platform(facts: Facts) -> str:
-    """What the platform did, if a fact tells it; a pod may have met several such things."""
+    """Describe what the platform did, if a fact shows it; of several, the first."""
     words = {*texts(facts, "conditions"), str(facts.get("reason"))}
     if facts.get("lease_expired"):
         words.add("LeaseExpired")

@@ -1,4 +1,4 @@
-"""When the next attempt comes, where, and with how much, in plain English."""
+"""The next attempt in plain English: its time, its place, its memory."""
 
 from retry.explain.step_facts import Facts, lasting, moment, number, passed, seconds
 from retry.units.durations import in_words

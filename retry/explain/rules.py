@@ -1,9 +1,9 @@
-"""What named policies and the workload had to say of a failure, in plain English."""
+"""Named policies and the workload's wishes about a failure, in plain English."""
 
 from retry.explain.step_facts import Facts, count, lasting, listed, passed, seconds, texts
 
 _NAMED = 5
-"""How many rules are told by name for each thing that they miss."""
+"""Maximum number of rules named for each condition that they lack."""
 
 _WANTED = {
     "onConditions": "condition",
@@ -28,7 +28,7 @@ def workload(step: Facts) -> str:
 
 
 def policy(step: Facts) -> str:
-    """Which rules were looked at, and what those that do not match wanted."""
+    """Say which rules were checked, and what those without a match wanted."""
     name = f"policy {step.get('policy')}"
     if step.get("revision") is not None:
         name += f" (revision {step['revision']})"
@@ -45,7 +45,7 @@ def policy(step: Facts) -> str:
 
 
 def _misses(missed: list[str], looked_at: int) -> str:
-    """`a and b want another condition, c wants another exit code`."""
+    """Say what the rules lacked: `a and b want another condition, c wants another exit code`."""
     found: dict[str, list[str]] = {}
     for each in missed:
         rule, _, matcher = each.rpartition(": ")

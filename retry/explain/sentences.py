@@ -14,10 +14,11 @@ from retry.units.durations import in_words
 
 
 def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
-    """Tell a decision from its trace; `decision_fields` are the row's, by their names.
+    """Explain a decision from its trace; `decision_fields` are the row's, by their names.
 
-    Steps that let the session pass say nothing unless they changed or paid something. Unknown
-    steps are skipped and missing facts left out, so that old decisions stay readable. Never raises.
+    Steps that let the session pass get no sentence unless they changed or paid something. Unknown
+    steps are skipped and missing facts are left out, so that old decisions stay readable. Never
+    raises.
     """
     told = [_sentence(step) for step in trace]
     told += [
@@ -119,7 +120,7 @@ def _outcome(fields: Facts) -> str:
 
 
 def _advice(fields: Facts) -> str:
-    """What to do about a refusal that nobody has done anything about."""
+    """Return advice about a refusal after which nobody has acted."""
     another = fields.get("next_session_id") or fields.get("requested_by")
     if fields.get("action") == "retry" or another:
         return ""

@@ -1,4 +1,4 @@
-"""Reading the facts of trace steps, whatever an older or a newer version left out of them."""
+"""Readers of trace steps, whatever facts an older or a newer version left out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,32 +15,32 @@ def passed(step: Facts) -> bool:
 
 
 def seconds(step: Facts, name: str) -> float:
-    """A number of the step; 0 if there is none."""
+    """Return a number of the step; 0 if there is none."""
     value = step.get(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and value is not None else 0
 
 
 def count(step: Facts, name: str) -> int:
-    """A whole number of the step; 0 if there is none."""
+    """Return a whole number of the step; 0 if there is none."""
     value = step.get(name)
     return value if isinstance(value, int) else 0
 
 
 def lasting(step: Facts, name: str) -> str:
-    """A number of seconds in words."""
+    """Return a number of seconds in words."""
     return in_words(seconds(step, name))
 
 
 def number(value: object) -> str:
-    """A plain number, or whatever stands in its place."""
+    """Return a plain number as text; any other value as it is."""
     if not isinstance(value, float):
         return str(value)
     return str(round(value, 3) or value).removesuffix(".0")
 
 
 def moment(value: object) -> str:
-    """A time to the second, in UTC; text that is no time stays as it is."""
+    """Return a time to the second, in UTC; text that is not a time as it is."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
         if isinstance(at, datetime):
@@ -56,7 +56,7 @@ def texts(step: Facts, name: str) -> list[str]:
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words: `a`, `a and b`, `a, b and c`."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,1 +1,1 @@
-"""What a policy may say, and which rule matches. What a chain has spent is in engine/."""
+"""The content of policies, and which rule matches. engine/ knows what a chain has spent."""

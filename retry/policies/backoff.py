@@ -1,4 +1,4 @@
-"""How long a retry waits: `min(base + base x ratio x fraction, cap)` seconds."""
+"""The backoff: a retry waits `min(base + base x ratio x fraction, cap)` seconds."""
 
 import hashlib
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from retry.policies.inline import BackoffStrategy, InlinePolicy, JitterMode
 
 DELAY_CEILING = 86_400.0
 
-# Beyond this exponent every multiplier but 1 has run to infinity or to 0, and floats still take it.
+# Beyond this exponent every multiplier except 1 gives infinity or 0; floats still accept it.
 _LAST_EXPONENT = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The shape of the waits; `delay` and `max_delay` in seconds, `max_delay` None is no cap."""
+    """The parameters of the waits; both delays in seconds, `max_delay` None is no cap."""
 
     delay: float
     multiplier: float
@@ -47,7 +47,7 @@ class Delay:
 def delay_of(
     backoff: Backoff, n: int, *, session_id: str, retry_count: int, random: float
 ) -> Delay:
-    """Compute the wait before the retry that has `n` retries of its budget before it.
+    """Return the wait before a retry whose budget has paid `n` retries before.
 
     `session_id` and `retry_count` are the failed session's, `random` is uniform in [0, 1). Every
     part is finite and at least 0; the value is at most the ceiling of 24 h, whatever the backoff.
@@ -64,10 +64,10 @@ def delay_of(
 
 
 def jitter_fraction(session_id: str, retry_count: int) -> float:
-    """Spread sessions evenly over [0, 1], the same one always to the same place.
+    """Return a fraction in [0, 1], spread evenly over sessions and always the same for one session.
 
-    The first 8 bytes of SHA-1("<session id>:<retry count>") as a big-endian integer over 2^64;
-    the id is a UUID in its canonical lower case.
+    It is the first 8 bytes of SHA-1("<session id>:<retry count>") as a big-endian integer over
+    2^64. The id is a UUID in its canonical lower case.
     """
     seed = f"{session_id.lower()}:{retry_count}".encode("utf-8", "replace")
     digest = hashlib.sha1(seed, usedforsecurity=False).digest()

@@ -1,4 +1,4 @@
-"""Failure categories: an operator's own names for what went wrong, with what tells them."""
+"""Failure categories: operators' names for kinds of failures, with their matchers."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ class CategoryMatcher(Matcher):
 
 CategoryMatchers = Annotated[
     tuple[CategoryMatcher, ...],
-    # Pydantic's own lower bound would count the items that are right: a second, false error.
+    # Pydantic's own minimum would count only the valid items, and report a second, false error.
     Field(json_schema_extra={"minItems": 1, "maxItems": MAX_MATCHERS}),
     list_of(1, MAX_MATCHERS),
 ]

@@ -1,8 +1,8 @@
-"""Named policies as documents: what an operator writes, read strictly.
+"""Named policies as documents that operators write, with strict validation.
 
-A policy is an ordered list of rules; how they match is in `retry.policies.matching`. Every unknown
-key is an error, since a misspelt `retryLimit` must not silently mean something else. A null counts
-as absent, as in Kubernetes.
+A policy is an ordered list of rules; `retry.policies.matching` matches them. Every unknown key is
+an error, because a misspelt `retryLimit` must not silently mean something else. A null counts as
+absent, as in Kubernetes.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ from retry.policies.inline import Jitter, Positive, Ratio
 
 API_VERSION = "reprise/v1"
 ARMADA = "armadaproject.io/v1"
-"""What Armada's own policies, which have the same form, say in its place."""
+"""The API version in Armada's own policies, which have the same form."""
 MAX_RULES = 100
 MAX_POLICIES = 16
 MATCHERS = (
@@ -65,7 +65,7 @@ class Part(BaseModel):
     )
 
     def document(self) -> dict[str, Any]:
-        """As JSON values; what is absent stays absent, so that the result is valid input."""
+        """Return the part as JSON values without absent fields: it is valid input again."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
@@ -126,7 +126,7 @@ class Matcher(Part):
     container_name: PlainName | None = None
 
     def matchers(self) -> dict[str, Any]:
-        """The matchers that are given and the container that they are narrowed to, as written."""
+        """Return the matchers that are given, and the container that they are restricted to."""
         told = self.document()
         return {key: told[key] for key in (*MATCHERS, "containerName") if key in told}
 
@@ -157,7 +157,7 @@ class Rule(Matcher):
 
     @property
     def counter(self) -> str:
-        """What the rule is known by in its policy: its name, or a hash of what it matches.
+        """Return the counter's name in the policy: the rule's name, or a hash of its matchers.
 
         The hash is the first 8 hex digits of SHA-256 over the canonical JSON of the matchers and
         `containerName`, so that moving the rule or changing its limits keeps its count.

@@ -1,4 +1,4 @@
-"""The fields of policy documents, each with its check in words for the user."""
+"""The fields of policy documents, each with a check whose errors are written for users."""
 
 import re
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def _pattern(value: object) -> str:
 
 
 def list_of(low: int, high: int) -> BeforeValidator:
-    """A check that a value is a list of `low` to `high` items, before the items are looked at."""
+    """Return a validator for lists of `low` to `high` items; it runs before the items'."""
 
     def check(value: object) -> tuple[object, ...]:
         if not isinstance(value, list | tuple):
@@ -131,7 +131,7 @@ def list_of(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-# Beside each check stands what JSON Schema can say of it.
+# Each check comes with the part of it that JSON Schema can express.
 Label = Annotated[str, Field(pattern=LABEL), BeforeValidator(_label)]
 PolicyName = Annotated[str, Field(pattern=LABEL), BeforeValidator(_policy_name)]
 PlainName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), BeforeValidator(_plain_name)]

@@ -1,6 +1,6 @@
 """The inline retry policy and its bounds, as validated and immutable values.
 
-A field that was given, even as null, is in `model_fields_set`; an absent one is not and inherits.
+A field that was given, even as null, is in `model_fields_set`; an absent one is not, and inherits.
 """
 
 import math
@@ -46,7 +46,7 @@ _Enum = TypeVar("_Enum", bound=StrEnum)
 def whole_number(low: int, high: int) -> Callable[[object], object]:
     def check(value: object) -> object:
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # as JSON Schema has it
+            value = int(value)  # JSON Schema counts 1.0 as an integer, too
         if isinstance(value, bool) or not isinstance(value, int):
             raise PydanticCustomError("whole_number", "must be a whole number")
         if not low <= value <= high:
@@ -92,7 +92,7 @@ def _ratio(value: object) -> float:
 
 
 def _member(kind: type[_Enum], *, but: frozenset[_Enum] = frozenset()) -> Callable[[object], _Enum]:
-    """Read a member in any case; the refusal of what is none leaves out those in `but`."""
+    """Return a reader of members in any case; its error does not list the members in `but`."""
     names = ", ".join(each for each in kind if each not in but)
 
     def read(value: object) -> _Enum:
@@ -122,11 +122,11 @@ def _exit_codes(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise PydanticCustomError("exit_codes", "must be a list of exit codes")
     check = whole_number(1, MAX_EXIT_CODE)
-    # Repeats say nothing, and without them no list is longer than the codes there are.
+    # Repeats have no meaning; without them, no list is longer than the range of codes.
     return tuple(dict.fromkeys(check(item) for item in value))
 
 
-# The bounds stand before the validators, which say them better: so JSON Schema knows them, too.
+# The bounds come first so that JSON Schema shows them; the validators have the better errors.
 Retries = Annotated[int, Field(ge=0, le=MAX_RETRIES), BeforeValidator(whole_number(0, MAX_RETRIES))]
 PreemptionRetries = Annotated[
     int,
@@ -139,7 +139,7 @@ Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_ratio)]
 Strategy = Annotated[BackoffStrategy, BeforeValidator(_member(BackoffStrategy))]
 Jitter = Annotated[JitterMode, BeforeValidator(_member(JitterMode))]
 RETRIABLE = {"enum": [cause.value for cause in RetryCause if cause not in NEVER_CAUSES]}
-"""What a document says of a cause that a policy may name."""
+"""The causes that a policy may name, for JSON Schema."""
 Causes = Annotated[
     frozenset[Annotated[RetryCause, WithJsonSchema({"type": "string", **RETRIABLE})]],
     BeforeValidator(_causes),
@@ -237,18 +237,18 @@ BOUNDS = fields_of(Bounds)
 
 
 def dump_set(policy: InlinePolicy | Bounds) -> dict[str, Any]:
-    """Give only the fields that were set, as JSON values."""
+    """Return only the fields that were set, as JSON values."""
     return policy.model_dump(mode="json", exclude_unset=True)
 
 
 @lru_cache(maxsize=4096)
 def parse_policy_json(text: str) -> InlinePolicy:
-    """Read a stored policy; chains share few distinct ones. Raises pydantic's ValidationError."""
+    """Read a stored policy, cached: chains share few. Raises pydantic's `ValidationError`."""
     return InlinePolicy.model_validate_json(text)
 
 
 def error_texts(error: ValidationError) -> dict[str, list[str]]:
-    """Give the messages of a validation error by field; those of no single field under ""."""
+    """Return the messages of a validation error by field; those of no single field under ""."""
     texts: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         field = str(detail["loc"][0]) if detail["loc"] else ""

@@ -1,7 +1,7 @@
-"""Named policies made ready to match: which rule, if any, speaks of a failure.
+"""Named policies compiled for matching: which rule, if any, matches a failure.
 
-Documents are compiled once, failures come by the thousand: a rule becomes a row of tests, the
-cheap ones first, over facts that are gathered once a failure.
+Documents are compiled once, and failures come by the thousand. So a rule becomes a row of tests,
+the cheap ones first, over facts that are gathered once for each failure.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,14 +26,14 @@ from retry.policies.patterns import found_in, pattern, searchable
 from retry.units.durations import parse_duration
 
 _Reach = tuple[str | None, bool]
-"""A container's name, if there is one to look for, and whether init containers count."""
+"""The name of the container that a rule names (None: any), and whether init containers count."""
 
 _DEFAULT_MAX_DELAY = 600.0
 _DEFAULT_JITTER_RATIO = 0.25
 
 
 class Facts:
-    """What rules may look at in one failure; what needs gathering is gathered at most once."""
+    """The facts of one failure that rules may test; each is gathered at most once."""
 
     __slots__ = (
         "_codes",
@@ -56,15 +56,16 @@ class Facts:
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The conditions of the pod; of `OOMKilled` the containers have more to say."""
+        """Return the conditions of the pod; for `OOMKilled`, see `oom_killed`."""
         if self._conditions is None:
             self._conditions = rule_conditions(self.termination)
         return self._conditions
 
     def considered(self, name: str | None, init: bool) -> ContainerFacts | None:
-        """The container that a rule looks at: the one it names, else the first that failed.
+        """Return the container that a rule tests: the one it names, else the first that failed.
 
-        Several bear one name if the session has several pods: again the first that failed.
+        In a session with several pods, several containers have one name: then the first that
+        failed.
         """
         key = (name, init)
         if key not in self._considered:
@@ -76,7 +77,7 @@ class Facts:
         return self._considered[key]
 
     def containers(self, name: str | None, init: bool) -> list[ContainerFacts]:
-        """The containers within a rule's reach."""
+        """Return the containers that a rule may test."""
         return [
             container
             for container in self.termination.containers
@@ -84,7 +85,7 @@ class Facts:
         ]
 
     def exit_code(self, name: str | None, init: bool) -> int | None:
-        """The exit code that a rule reads; without any container's facts, the session's own."""
+        """Return the exit code that a rule tests; without containers, the session's."""
         key = (name, init)
         if key not in self._codes:
             self._codes[key] = self._exit_code(name, init)
@@ -97,19 +98,19 @@ class Facts:
         return None if container is None else container.exit_code
 
     def oom_killed(self, name: str | None, init: bool) -> bool:
-        """Whether the container within a rule's reach was killed for want of memory."""
+        """Return whether the container that a rule tests was OOM-killed."""
         if name is None and _stated_oom(self.termination):
             return True
         container = self.considered(name, init)
         if container is not None:
             return oom_killed(container)
-        # Of one that was killed the exit code may be unknown, so that it does not count as failed.
+        # A killed container's exit code may be unknown; then it does not count as failed.
         return any(oom_killed(each) for each in self.containers(name, init))
 
     def texts(self, name: str | None, init: bool) -> list[bytes]:
-        """What a rule's pattern is searched in: `searchable` termination messages.
+        """Return the `searchable` termination messages that a rule's pattern is searched in.
 
-        The session's own if no container has one.
+        This is the session's own message if no container has one.
         """
         key = (name, init)
         if key not in self._texts:
@@ -137,14 +138,14 @@ class CompiledRule:
     """One rule with everything that its policy adds to it."""
 
     label: str
-    """`policy/rule`: what the trace calls it, and the counter that its retries are paid from."""
+    """`policy/rule`: its name in the trace, and the counter that pays its retries."""
     retries: bool
     tests: tuple[tuple[str, Test], ...]
-    """Each with what the trace says of the rule if it does not hold."""
+    """Each test, with the text for the trace if it fails."""
     retry_limit: int | None
     backoff: Backoff | None
     backoff_of: str
-    """Whose backoff that is: the rule's label, or the name of its policy."""
+    """The source of the backoff: the rule's label, or the name of its policy."""
     avoids_node: bool
     growth: MemoryGrowth | None
     matchers: tuple[str, ...]
@@ -152,17 +153,17 @@ class CompiledRule:
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """A compiled policy; `default` stands for its `defaultAction`, None if it abstains."""
+    """A compiled policy; `default` stands for its `defaultAction`, None if it has none."""
 
     name: str
     revision: int | None
     rules: tuple[CompiledRule, ...]
     default: CompiledRule | None
     grows_memory: bool
-    """Whether a rule of it changes the resources of the next attempt."""
+    """Whether one of its rules changes the memory of the next attempt."""
 
     def payers(self) -> list[CompiledRule]:
-        """The rules that grant retries, the default action among them; each counter once."""
+        """Return the rules that grant retries, including the default action; each counter once."""
         found: dict[str, CompiledRule] = {}
         for rule in (*self.rules, self.default):
             if rule is not None and rule.retries:
@@ -179,7 +180,7 @@ class CompiledCategory:
 
 
 def compile_policy(document: PolicyDocument, *, revision: int | None) -> NamedPolicy:
-    """Make a validated document ready to match."""
+    """Compile a validated document."""
     spec, name = document.spec, document.metadata.name
     rules = tuple(_rule(rule, document) for rule in spec.rules or ())
     default = None
@@ -199,14 +200,14 @@ def compile_policy(document: PolicyDocument, *, revision: int | None) -> NamedPo
 
 
 def compile_category(category: FailureCategory) -> CompiledCategory:
-    """Make a validated category ready to match."""
+    """Compile a validated category."""
     return CompiledCategory(
         category.name, tuple(_tests(matcher, init=True) for matcher in category.matchers)
     )
 
 
 def category_of(facts: Facts, categories: Iterable[CompiledCategory]) -> str:
-    """The first category with a matcher that holds; empty if there is none."""
+    """Return the first category with a matcher that holds; "" if there is none."""
     for category in categories:
         for tests in category.matchers:
             for _, holds in tests:
@@ -238,7 +239,7 @@ def _rule(rule: Rule, document: PolicyDocument) -> CompiledRule:
 
 
 def _backoff(part: BackoffPart | None) -> Backoff | None:
-    """What is absent in a part that applies is 0s, 10m and 2.0; jitter only if it is asked for."""
+    """Return the backoff; the defaults are 0s, 10m, 2.0, and no jitter."""
     if part is None:
         return None
     ratio = part.jitter_ratio
@@ -257,7 +258,7 @@ def _backoff(part: BackoffPart | None) -> Backoff | None:
 
 
 def _tests(matcher: Matcher, *, init: bool) -> tuple[tuple[str, Test], ...]:
-    """The tests of what is given, by the names that the document gives them, cheap ones first."""
+    """Return the tests of the given matchers by their names in the document, cheap ones first."""
     name = matcher.container_name
     made: dict[str, Test] = {}
     causes = getattr(matcher, "on_causes", None)
@@ -291,13 +292,15 @@ def _conditions(names: Sequence[str], container: str | None, init: bool) -> Test
     if "OOMKilled" not in names:
         return lambda facts: not of_pod.isdisjoint(facts.conditions)
     if container is not None:
-        # It may be a sidecar, whose end counts for the whole only where nothing else failed.
+        # A named container may be a sidecar, whose end is among the pod's conditions only if
+        # nothing else failed.
         return lambda facts: (
             facts.oom_killed(container, init) or not of_pod.isdisjoint(facts.conditions)
         )
     return lambda facts: (
         (
-            # A container's end is among the conditions of the whole, so that one look tells most.
+            # A container's OOM kill is also among the pod's conditions, so one lookup rules most
+            # cases out.
             "OOMKilled" in facts.conditions and facts.oom_killed(container, init)
         )
         or not of_pod.isdisjoint(facts.conditions)

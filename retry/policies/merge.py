@@ -1,4 +1,4 @@
-"""Inline policies merged over their layers, and the bounds that the layers set."""
+"""Merging of inline policies over their layers, and of the bounds that the layers set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,7 +9,7 @@ from retry.policies.inline import Bounds, InlinePolicy
 
 
 class Layer(StrEnum):
-    """Where a value was set, farthest from the session first."""
+    """The layer in which a value was set, farthest from the session first."""
 
     SHIPPED = "shipped"
     CLUSTER = "cluster"
@@ -20,7 +20,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """An inline policy with every field set, and the layer that each field came from."""
+    """An inline policy with every field set, and the layer of each field."""
 
     policy: InlinePolicy
     source: dict[str, Layer]
@@ -34,7 +34,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class MergedBounds:
-    """The strictest bound of each kind with the layer that set it; None is no bound."""
+    """The strictest bound of each kind, with the layer that set it; None is no bound."""
 
     max_retries: Bound | None = None
     max_preemption_retries: Bound | None = None
@@ -46,7 +46,7 @@ NO_BOUNDS = MergedBounds()
 
 
 def merge(layers: Sequence[tuple[Layer, InlinePolicy]]) -> Merged:
-    """Merge field by field: of the layers (farthest first) the last that sets a field wins."""
+    """Merge field by field; the last layer (farthest first) that sets a field wins."""
     values = {name: getattr(_SHIPPED, name) for name in InlinePolicy.model_fields}
     source = dict.fromkeys(values, Layer.SHIPPED)
     for layer, policy in layers:
@@ -57,7 +57,7 @@ def merge(layers: Sequence[tuple[Layer, InlinePolicy]]) -> Merged:
 
 
 def merge_bounds(layers: Sequence[tuple[Layer, Bounds]]) -> MergedBounds:
-    """Keep the strictest bound of each kind; of equal ones the first layer's."""
+    """Keep the strictest bound of each kind; the first layer wins if several are equal."""
     merged = NO_BOUNDS
     for layer, bounds in layers:
         for name in Bounds.model_fields:
@@ -69,7 +69,7 @@ def merge_bounds(layers: Sequence[tuple[Layer, Bounds]]) -> MergedBounds:
 
 
 def violations(policy: InlinePolicy, bounds: MergedBounds) -> dict[str, list[str]]:
-    """Say by field what the policy sets beyond a bound; fields that it inherits are not judged."""
+    """Return by field what the policy sets beyond a bound; inherited fields are not checked."""
     found: dict[str, list[str]] = {}
     for name, field, bound in _set_bounds(bounds):
         value = getattr(policy, field)
@@ -81,7 +81,10 @@ def violations(policy: InlinePolicy, bounds: MergedBounds) -> dict[str, list[str
 def bounded(
     policy: InlinePolicy, bounds: MergedBounds
 ) -> tuple[InlinePolicy, list[dict[str, Any]]]:
-    """Hold the policy to the bounds; a step `{step, field, was, now, layer}` tells each change."""
+    """Apply the bounds. Return the policy, and a step for each change.
+
+    A step is `{step, field, was, now, layer}`.
+    """
     if bounds == NO_BOUNDS:
         return policy, []
     changes: dict[str, Any] = {}
@@ -98,7 +101,7 @@ def bounded(
 
 
 _SHIPPED = InlinePolicy()
-# Each bound with the field of the policy that it holds.
+# The field of the policy that each bound restricts.
 _FIELDS = {
     bound.name: "retry_delay" if bound.name == "min_retry_delay" else bound.name
     for bound in fields(MergedBounds)
@@ -115,10 +118,10 @@ def _stricter(name: str, value: float, known: float) -> bool:
 
 
 def _within(name: str, value: float | None, bound: Bound) -> float | None:
-    """Give the allowed value that is nearest to the one asked for."""
+    """Return the allowed value that is nearest to the given one."""
     if value is None:
-        # No limit on the chain's age is beyond every limit; a null preemption budget is none at
-        # all, since platform causes then spend max_retries.
+        # A null maximum age exceeds every limit. A null preemption budget exceeds none, since
+        # platform causes then spend max_retries.
         return bound.value if name == "max_chain_duration" else None
     return bound.value if _stricter(name, bound.value, value) else value
 

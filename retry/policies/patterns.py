@@ -1,4 +1,4 @@
-"""Patterns that users write, on a linear-time engine (RE2): no pattern can hang a decision."""
+"""Patterns of users, on a linear-time engine (RE2): no pattern can hang a decision."""
 
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ _OPTIONS.max_mem = 1 << 20
 
 @lru_cache(maxsize=4096)
 def pattern(text: str) -> Any:
-    """Compile a pattern. Raises ValueError, in words for the user, if RE2 does not take it."""
+    """Compile a pattern. Raises `ValueError` with a message for users if RE2 refuses it."""
     if len(text) > MAX_PATTERN:
         raise ValueError(f"must have at most {MAX_PATTERN:,} characters")
     try:
@@ -27,11 +27,11 @@ def pattern(text: str) -> Any:
 
 
 def searchable(message: str) -> bytes:
-    """The part of a message that patterns are searched in: its last 4,096 bytes, as UTF-8."""
+    """Return the searched part of a message: its last 4,096 bytes, as UTF-8."""
     return message_tail(message).encode("utf-8", "replace")
 
 
 def found_in(compiled: Any, text: bytes) -> bool:
-    """Whether a compiled pattern occurs anywhere in a `searchable` text."""
-    # The engine works on bytes; given a str, it would encode it for every pattern.
+    """Return whether a compiled pattern occurs anywhere in a `searchable` text."""
+    # The engine works on bytes; it would encode a str anew for every pattern.
     return compiled.search(text) is not None

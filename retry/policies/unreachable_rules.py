@@ -1,4 +1,4 @@
-"""Rules that can never decide, because an earlier one always matches first."""
+"""Unreachable rules: an earlier rule always matches first."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ _CONTAINERS_OWN = ("onExitCodes", "onTerminationMessage")
 
 
 def shadowed(document: PolicyDocument) -> list[str]:
-    """A warning for each rule that an earlier rule of the policy shadows.
+    """Return a warning for each rule that an earlier rule of the policy shadows.
 
-    Only what follows from the matchers themselves is found: patterns count as different unless
-    they are the same text.
+    Only the matchers themselves are compared: two patterns count as different unless they are the
+    same text.
     """
     rules = document.spec.rules or ()
     warnings = []
@@ -31,7 +31,7 @@ def _called(rule: Rule) -> str:
 
 
 def _covers(earlier: Rule, later: Rule) -> bool:
-    """Whether everything that `later` matches is matched by `earlier`."""
+    """Return whether `earlier` matches everything that `later` matches."""
     if _looks_into_containers(earlier) and _reach(earlier) != _reach(later):
         return False
     wide, narrow = earlier.matchers(), later.matchers()
@@ -67,7 +67,7 @@ def _exit_codes(earlier: Rule, later: Rule) -> bool:
 
 def _codes(given: ExitCodes) -> frozenset[int]:
     codes = frozenset(given.values)
-    # Codes beyond a byte exist on other systems; -1 stands for them all.
+    # Exit codes beyond a byte exist on other systems; -1 stands for all of them.
     return codes if given.operator == "In" else frozenset(range(-1, 256)) - {0} - codes
 
 

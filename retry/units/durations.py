@@ -5,7 +5,7 @@ from decimal import Decimal
 
 _PART = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)")
 PATTERN = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
-"""Of durations as text, for documents."""
+"""The pattern of durations as text, for JSON Schema."""
 _SECONDS = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
@@ -21,10 +21,10 @@ _LARGEST = Decimal(2**63 - 1) * _SECONDS["ns"]
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration of 0 or more; seconds.
+    """Read a duration of 0 or more. Return its seconds.
 
-    Raises ValueError, in words for the user, for anything else and beyond Go's limit of 2^63 - 1
-    nanoseconds (some 292 years).
+    Raises `ValueError` with a message for users for any other text, and beyond Go's limit of 2^63 -
+    1 nanoseconds (some 292 years).
     """
     if text == "0":
         return 0.0
@@ -44,9 +44,9 @@ _CENTURY = 36_525 * 86_400
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people: `0.25 s`, `42 s`, `1 h`, `1 d 2 h 5 s`.
+    """Return a duration for people: `0.25 s`, `42 s`, `1 h`, `1 d 2 h 5 s`.
 
-    To the millisecond, from a minute on to the second. Never raises.
+    Accurate to the millisecond, and to the second from a minute on. Never raises.
     """
     if not seconds > 0:
         return "0 s"

@@ -1,4 +1,4 @@
-"""Changes laid over what a session asks for. Pure."""
+"""Changes to the resources of a session. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from podspec.resources import GROUPS, grouped, groups
 
 
 def merged_resources(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the amounts that `changes` names in place of its own; the others stay.
+    """Return `base` with the amounts of `changes` in place of its own; the others stay.
 
-    Plain amounts stand for the request and the limit alike: over a base of `requests` and `limits`
-    they change both, and a plain base under `limits` keeps its amounts as requests.
+    A plain amount stands for both request and limit: it replaces both in a base with `requests` and
+    `limits`, and a plain base under `limits` keeps its amounts as requests.
     """
     if not changes or not base:
         return dict(changes or base)

@@ -1,1 +1,1 @@
-"""One round: which waiting sessions an executor gets. What leases do later is in services/."""
+"""One lease round: which waiting sessions an executor gets. services/ renews and ends leases."""

@@ -1,4 +1,4 @@
-"""Who else takes work: what avoids an executor or its node waits for them if they could run it."""
+"""Other executors that could take work which avoids this executor or one of its nodes."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from scheduler.models import Executor
 
 
 class Reach:
-    """Two statements at most, however many lines are asked about."""
+    """The other executors, and what they could run. Takes two statements at most."""
 
     def __init__(self, executor: Executor, now: datetime):
         self._executor = executor
         self._stale = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
         self._troubled: dict[int, set[str]] = defaultdict(set)
-        """The others that can start nothing of a project at present, by project."""
+        """Names of executors that cannot start sessions of a project now, by project id."""
 
     def could_ever_run(self, project_id: int, wish: Wish) -> bool:
-        """Whether one of the others could if it were empty, and need not be avoided."""
+        """Return whether another executor that the wish does not avoid could run it when empty."""
         serving = {*self._by_project[None], *self._by_project[project_id]}
         names = serving.difference(self._troubled[project_id])
         return any(
@@ -33,7 +33,7 @@ class Reach:
 
     @cached_property
     def _by_project(self) -> Mapping[int | None, list[str]]:
-        """The others by each project that they serve; None stands for all."""
+        """Return the names of the other executors by the project id they serve (None: all)."""
         found: dict[int | None, list[str]] = defaultdict(list)
         alive = Executor.objects.filter(
             last_seen_at__gte=self._stale, cordoned=False, max_sessions__gt=0

@@ -1,4 +1,4 @@
-"""An executor as a round sees it: what would fit there now, and what is to be left to others."""
+"""An executor in a lease round: what fits there now, and what is left to other executors."""
 
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Reach
@@ -9,7 +9,7 @@ from scheduler.models import Executor
 
 
 class Site:
-    """What one executor has room for. Asked once for each line, however many wait in it."""
+    """The room of one executor. Each line is checked once, however many sessions wait in it."""
 
     def __init__(self, executor: Executor, room: Room, reach: Reach):
         self._name = executor.name
@@ -19,14 +19,14 @@ class Site:
         self._spots: dict[Line, tuple[Ask, str]] = {}
         self._promised: Line | None = None
         self.full: list[tuple[BusyQueue, Line]] = []
-        """Lines that wait for room here."""
+        """Lines that wait for room on this executor."""
         self.left_waiting = 0
-        """How many wait for room here, or for somebody else."""
+        """Number of lines that wait for room here or are left to other executors."""
 
     def line(self, queue: BusyQueue, key: int, wish: Wish, pool: Amounts) -> Line | None:
-        """A line of a queue, if its first session fits now and is not to be left to others.
+        """Return a line if its first session fits now and is not left to others, else None.
 
-        `pool` is what sizes are shares of.
+        `pool` is the total that the sizes of lines are shares of.
         """
         node = self._node_to_avoid(queue, key, wish)
         misfit = self._misfit(key, wish, node)
@@ -42,7 +42,7 @@ class Site:
         return None
 
     def book(self, line: Line) -> str:
-        """Take room for one session of a line; why there is none, or ""."""
+        """Take room for one session of a line. Return "" or the reason why there is none."""
         if line is self._promised:
             self._promised = None
             return ""
@@ -52,16 +52,16 @@ class Site:
         return "room"
 
     def reserve(self, line: Line) -> None:
-        """Put nothing more on the nodes on which a line that waits for room will fit first."""
+        """Reserve the nodes on which a line that waits for room will fit first."""
         self._room.reserve(*self._spots[line])
 
     def promise(self, line: Line) -> None:
-        """Keep room for the first session of a line that fits, whoever is given something first."""
+        """Keep room for the first session of a line that fits, before anything else is granted."""
         if self._promised is None and self._room.place(*self._spots[line]):
             self._promised = line
 
     def node_avoided(self, line: Line) -> str:
-        """The node here that the sessions of a line are to be kept from; "" for none."""
+        """Return the node of this executor that the sessions of a line avoid; "" for none."""
         return self._spots[line][1]
 
     def _misfit(self, key: int, wish: Wish, node: str) -> Misfit | None:
@@ -70,13 +70,13 @@ class Site:
         return self._misfits[key, node]
 
     def _leaves_to_others(self, queue: BusyQueue, wish: Wish) -> bool:
-        """It avoids this executor, and another one could run it."""
+        """Return whether the wish avoids this executor and another one could run it."""
         return self._name in wish.avoid_executors and self._reach.could_ever_run(
             queue.project_id, wish
         )
 
     def _node_to_avoid(self, queue: BusyQueue, key: int, wish: Wish) -> str:
-        """The node here that the line avoids; "" if it could run nowhere else."""
+        """Return the node here that the line avoids; "" if no other place could run it."""
         node = wish.node_avoided_on(self._name) if wish.node else ""
         if not node:
             return ""

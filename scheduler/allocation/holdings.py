@@ -1,4 +1,4 @@
-"""What an executor holds, and the room that this leaves."""
+"""The leases of an executor, and the room that they leave."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from scheduler.wire import LeaseCall
 from sessions_app.core.quotas import SESSIONS
 from sessions_app.db.bulk import array
 
-# Those of whom it is known where they run come first: the others are given what is left.
+# Sessions whose node is known come first. The others get what is then left.
 _HELD = """
     SELECT l.executor_id, s.queue_id, s.retry_count > 0, s.node, c.resources::text,
         c.cluster_size, count(*)
@@ -27,13 +27,13 @@ _HELD = """
 
 
 def held_amounts(resources: str, pods: int, count: int) -> Amounts:
-    """What `count` sessions of a specification take together."""
+    """Return the amounts that `count` sessions of a specification hold together."""
     held = {name: value * pods * count for name, value in amounts_of(resources).items()}
     return {**held, SESSIONS: ONE * count}
 
 
 class Held(NamedTuple):
-    """Leases of an executor that are alike."""
+    """Leases of one executor that are alike, counted together."""
 
     queue_id: int
     retry: bool
@@ -44,17 +44,17 @@ class Held(NamedTuple):
 
     @property
     def ask(self) -> Ask:
-        """What each of them takes."""
+        """Return what each of these leases asks for."""
         return Ask(amounts_of(self.resources), self.pods)
 
     @property
     def taken(self) -> Amounts:
-        """What all of them take together."""
+        """Return the amounts that all of these leases hold together."""
         return held_amounts(self.resources, self.pods, self.leases)
 
 
 def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
-    """What the leases of executors that count hold, by executor."""
+    """Return the leases of each executor that count, grouped, by executor id."""
     held: dict[int, list[Held]] = {each: [] for each in executor_ids}
     with connection.cursor() as cursor:
         cursor.execute(_HELD, [array(executor_ids)])
@@ -63,7 +63,7 @@ def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
     return held
 
 
-# Those that have ended meanwhile are among them: their executor does not know it yet.
+# Includes sessions that have ended: their executor still counts their runs.
 _NAMED = """
     SELECT s.node, c.resources::text, c.cluster_size, count(*)
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
@@ -72,7 +72,7 @@ _NAMED = """
 
 
 def nodes_said(call: LeaseCall) -> list[dict[str, Any]] | None:
-    """The nodes of a lease call as they are kept; None: as they were said before."""
+    """Return the nodes of a lease call as they are stored; None if the call names none."""
     if call.nodes is None:
         return None
     nodes = [node.model_dump() for node in call.nodes]
@@ -88,7 +88,7 @@ def nodes_said(call: LeaseCall) -> list[dict[str, Any]] | None:
 
 
 def room_beside(nodes: Sequence[Mapping[str, Any]], held: Sequence[Held]) -> Room:
-    """What is free on nodes beside what is held, by others too."""
+    """Return the room on the nodes after subtracting foreign usage and the leases held."""
     room = Room(nodes, ())
     for each in held:
         for _ in range(each.leases):

@@ -1,4 +1,4 @@
-"""What keeps an executor from running the sessions of some projects only."""
+"""Troubles that keep an executor from running the sessions of single projects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,11 @@ from sessions_app.core.states import Status
 from sessions_app.db.bulk import columns
 
 Troubles = dict[str, dict[str, str]]
-"""As `Executor.project_troubles` has them."""
+"""The troubles in the form of `Executor.project_troubles`."""
 
-# A lease that is about to come back is a session that will wait; one whose pod cannot be made yet
-# does. Most executors say nothing, and then nothing is asked.
+# Only projects with work count: sessions that wait (also those whose lease comes back soon), and
+# leased sessions whose pod is not made yet. Most executors report no trouble; then no statement
+# runs.
 _CONCERNED = """
     SELECT p.id, t.domain || '/' || t.name
     FROM unnest(%(domains)s::text[], %(names)s::text[]) AS t(domain, name)
@@ -33,7 +34,7 @@ _STARTING = [str(Status.SCHEDULED), str(Status.PREPARING)]
 
 
 def project_troubles(executor: str, said: Mapping[str, str]) -> Troubles:
-    """Return the troubles that concern anybody: of projects of which something waits."""
+    """Return the troubles of the projects that have sessions waiting or starting here."""
     if not said:
         return {}
     domains, names = columns([each.partition("/")[::2] for each in said])
@@ -52,5 +53,5 @@ def project_troubles(executor: str, said: Mapping[str, str]) -> Troubles:
 
 
 def troubled_projects(executor: Executor) -> list[int]:
-    """Return the ids of the projects of which this executor can start nothing at present."""
+    """Return the ids of the projects whose sessions this executor cannot start now."""
     return [int(each) for each in executor.project_troubles]

@@ -1,4 +1,4 @@
-"""What queues hold, what that costs, and how it is remembered."""
+"""The amounts that queues hold, their cost, and the decayed priority that remembers it."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ from sessions_app.core.quotas import SESSIONS
 from sessions_app.db.bulk import array, json_array
 from sessions_app.locks import AdvisoryLock, database_now
 
-# By what the specifications say, of which there are few kinds among many sessions.
+# Grouped by specification: there are few kinds among many sessions.
 _USED = """
     SELECT s.queue_id, c.resources::text, c.cluster_size, count(*)
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
@@ -35,7 +35,7 @@ _USED = """
 def amounts_used(
     *, since: datetime | None = None, queues: Collection[int] | None = None
 ) -> dict[int, Amounts]:
-    """What the leases that count hold, by queue: all of them, or those granted `since`."""
+    """Return the amounts that leases hold, by queue id; if given, of leases since `since`."""
     wanted = {"since": since, "queues": None if queues is None else array(queues)}
     parts: dict[int, list[Amounts]] = defaultdict(list)
     with connection.cursor() as cursor:
@@ -46,14 +46,14 @@ def amounts_used(
 
 
 def pool_of(executors: Collection[tuple[list[dict[str, Any]], int]]) -> Amounts:
-    """What executors have together; of each its nodes and how many sessions it takes."""
+    """Return the total of executors, given as pairs of their nodes and their session limit."""
     return total(
         {**Room(nodes, ()).whole, SESSIONS: Decimal(sessions)} for nodes, sessions in executors
     )
 
 
 def as_text(held: Amounts) -> dict[str, str]:
-    """Amounts as they are stored and shown: quantities without an exponent."""
+    """Return amounts as they are stored and shown: quantities without an exponent."""
     return {name: f"{value.normalize():f}" for name, value in sorted(held.items()) if value}
 
 
@@ -79,10 +79,10 @@ class _Row(NamedTuple):
 
 
 def queue_usage_refresh() -> int:
-    """Add up what all queues hold, and let their current priorities decay toward what it costs.
+    """Add up what all queues hold, and let their current priorities decay toward that cost.
 
-    Says the usage of how many queues it wrote; none while another process does the same, or while
-    nothing runs and nothing is remembered.
+    Return the number of queues written; 0 if another process does the same now, or if nothing runs
+    and no usage is remembered.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ANYTHING)
@@ -100,7 +100,7 @@ def queue_usage_refresh() -> int:
 
 
 def _pool_now(now: datetime) -> Amounts:
-    """What the executors that are heard of have; remembered for the rounds."""
+    """Return the total of the live executors, and store it for the lease rounds."""
     stale = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
     alive = Executor.objects.filter(last_seen_at__gte=stale)
     pool = pool_of(alive.values_list("nodes", "max_sessions"))
@@ -121,7 +121,7 @@ def _rows(pool: Amounts, now: datetime) -> list[_Row]:
 
 
 def _decayed(before: QueueUsage | None, spent: float, now: datetime) -> float:
-    """The current priority of a queue that costs so much; without memory it begins anew."""
+    """Return a queue's current priority at this cost; `FLOOR` without a stored one."""
     if before is None:
         return FLOOR
     seconds = (now - before.computed_at).total_seconds()
@@ -139,22 +139,21 @@ def _write(rows: list[_Row], now: datetime) -> None:
 
 
 class Standing(NamedTuple):
-    """Where queues stand in a round: what costs are shares of, and how high each queue is."""
+    """The usage of all queues in a round: the pool, and a level for each queue."""
 
     pool: Amounts
     levels: Mapping[int, float]
 
     def level(self, queue_id: int) -> float:
-        """What to count as the current priority of a queue: its own, or, if that is higher, what
-        it holds now; the former lags behind, the latter forgets."""
+        """Return max(decayed, current) cost: the first lags, the second has no memory."""
         return self.levels.get(queue_id, FLOOR)
 
 
 def queues_standing(own: Amounts, now: datetime) -> Standing:
-    """The standing of all queues that hold or held anything, as of now.
+    """Return the usage of all queues that hold or held anything, as of now.
 
-    `own` is what the asking executor has: the pool is never less than that. What was granted since
-    the usage was last added up counts, too.
+    `own` is the total of the asking executor: the pool is never less. Leases granted since the
+    usage was last added up count, too.
     """
     known = Pool.objects.first()
     pool = dict(own)

@@ -1,4 +1,4 @@
-"""Which waiting sessions an executor gets: fair among queues, in order, and where there is room."""
+"""Lease rounds: which waiting sessions an executor gets, by fair share, order and room."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,24 +35,24 @@ from sessions_app.in_force.quotas import quotas_lock, quotas_read
 from sessions_app.locks import LockedSession
 
 PASSES = 3
-"""So often what others were quicker to take is made up for."""
+"""Passes of a round; the later ones replace sessions that another round claimed first."""
 MOST_HEADS = 20_000
-"""Of all lines together that are read at first; it is never less than two of each."""
+"""Maximum number of heads read at first over all lines; at least two of each line are read."""
 
 
 class _Share(NamedTuple):
-    """What a queue holds of this executor, as shares of the pool."""
+    """The shares of the pool that a queue holds on this executor."""
 
     all: float
     by_retries: float
 
 
 class Allocation:
-    """The sessions that one round gives to an executor, locked; `slots` of them at most.
+    """One lease round: locks at most `slots` sessions for an executor.
 
-    What waits where is read without locks and divided; then exactly so many of each line are
-    locked. What somebody else has locked is skipped and the next in line taken, so that rounds of
-    several executors do not wait for each other.
+    The round reads the waiting lines without locks and divides the room. Then it locks as many
+    sessions of each line as were granted. It skips sessions that another transaction has locked and
+    takes the next ones of the line, so that rounds of several executors do not wait for each other.
     """
 
     def __init__(self, executor: Executor, held: Sequence[Held], slots: int, now: datetime):
@@ -64,17 +64,17 @@ class Allocation:
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
-        """Sessions that the round has locked, by queue and scheduling key."""
+        """Number of sessions that the round has locked, by queue and scheduling key."""
         self._keys: dict[UUID, int] = {}
         self._quotas = Quotas(())
         self.sessions: list[LockedSession] = []
         self.avoided: dict[UUID, str] = {}
-        """The nodes that some of them are kept from."""
+        """The nodes that some of the sessions avoid, by session id."""
         self.left_waiting = 0
-        """Lines that wait for room here, or for somebody else."""
+        """Number of lines that wait for room here or are left to other executors."""
 
     def run(self) -> None:
-        """Lock the sessions."""
+        """Run the round: lock the sessions."""
         scheduling_keys_assign()
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
         self._quotas = quotas_read(projects, waiting=False, live=True)
@@ -94,14 +94,14 @@ class Allocation:
 
     @property
     def counted(self) -> bool:
-        """Whether quotas follow what is granted."""
+        """Return whether quotas apply to what is granted."""
         return bool(self._quotas)
 
     def _admit(self) -> None:
-        """Keep of the sessions those for which there still is a quota.
+        """Keep only the sessions that quotas still allow.
 
-        The quotas were read without a lock, which all that happens in a project would have had to
-        wait for: meanwhile another executor may have used them up.
+        The quotas were read without a lock, because a lock would block everything else in the
+        project. Meanwhile another executor may have used them up.
         """
         if not self._quotas or not self.sessions:
             return
@@ -136,7 +136,7 @@ class Allocation:
         return shares
 
     def _divide(self, site: Site) -> list[Grant]:
-        """Who would get what, if nobody else took anything."""
+        """Return the grants of the room that is free, as if no other round took any session."""
         lines = {queue.id: self._lines(site, queue) for queue in self._queues}
         ready = [queue for queue in self._queues if lines[queue.id]]
         limits = self._limits(ready)
@@ -158,7 +158,7 @@ class Allocation:
         return division.grants
 
     def _lines(self, site: Site, queue: BusyQueue) -> list[Line]:
-        """The lines of a queue from which this executor could take now."""
+        """Return the lines of a queue from which this executor could take sessions now."""
         wishes = [(key, self._wishes[key]) for key in queue.keys if key in self._wishes]
         pool = self._standing.pool
         found = [site.line(queue, key, wish, pool) for key, wish in wishes]
@@ -173,7 +173,7 @@ class Allocation:
             queue.id,
             queue.factor,
             self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
-            # What is over a limit already need not be read.
+            # A line that already exceeds a limit need not be read.
             [line for line in lines if not any(each.exceeded_by(line.amounts) for each in limits)],
             limits,
             held=share.all + sum(line.size * count for line, count in mine),
@@ -182,12 +182,10 @@ class Allocation:
         )
 
     def _limits(self, queues: Sequence[BusyQueue]) -> dict[int, list[Limit]]:
-        """What the queues may still take, by queue; without those whose limits another round is
-        about to use up.
+        """Return the limits by queue id; omit queues whose limits another round holds.
 
-        The limits of quotas are shared by the queues of their projects. A queue with limits of its
-        own stays locked until what was granted is written, so that no two rounds give the same rest
-        away.
+        The queues of a project share the limits of its quotas. A queue with limits of its own stays
+        locked until the grants are written, so that no two rounds grant the same remainder.
         """
         shared: dict[int, Limit] = {}
         limits = {
@@ -218,9 +216,9 @@ class Allocation:
         return limits
 
     def _keep_room(self, site: Site) -> None:
-        """Let the session that has waited longest for room here have nodes kept free for it.
+        """Reserve nodes for the session that has waited longest for room here.
 
-        Smaller ones, which fit as soon as anything ends, would take them for ever.
+        Otherwise smaller sessions, which fit whenever anything ends, would take the room forever.
         """
         limited = {queue.id for queue, _ in site.full if queue.resource_limits}
         used = amounts_used(queues=limited) if limited else {}
@@ -235,12 +233,12 @@ class Allocation:
                 site.reserve(oldest)
 
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
-        """The limits that hold for a queue, as they stand; others may be using them up."""
+        """Return the limits of a queue as read without locks; other rounds may be using them up."""
         own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
         return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
 
     def _starved(self, lines: Iterable[Line]) -> Line | None:
-        """The line whose head has waited longest, if that is too long."""
+        """Return the line whose head waited longest, if longer than `starved_after`."""
         since = self._now.timestamp() - settings.REPRISE["starved_after"]
         heads = [(_made_at(line.heads[0].id), line) for line in lines if line.heads]
         made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
@@ -249,13 +247,13 @@ class Allocation:
     def _read_and_divide(
         self, site: Site, division: Division, claimants: Sequence[Claimant]
     ) -> None:
-        """Divide, and read lines on where that is needed: each time twice as far."""
+        """Divide, and read lines further where needed: each time twice as far."""
         queue_of = {line: each.queue for each in claimants for line in each.lines}
         if not queue_of:
             return
         fair = 2 * self._slots // len(claimants) + 2
         count = max(min(self._slots, fair, MOST_HEADS // len(queue_of)), 2)
-        # The first ones of a line are those that an earlier pass has locked.
+        # The first sessions of a line are those that an earlier pass has locked.
         read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         while unread := division.go_on():
             wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
@@ -265,7 +263,7 @@ class Allocation:
             read.update(wanted)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
-        """Lock so many of each line as were granted; how many could be."""
+        """Lock as many sessions of each line as were granted. Return the number locked."""
         counts = Counter((grant.claimant.queue, grant.line) for grant in grants)
         claimed = claim_lines(
             [(queue, line.key, count) for (queue, line), count in counts.items()],
@@ -286,7 +284,7 @@ class Allocation:
 
 
 def _made_at(session_id: UUID) -> float:
-    """Seconds since the epoch: a UUIDv7 begins with the milliseconds."""
+    """Return the creation time in seconds since the epoch: a UUIDv7 begins with milliseconds."""
     return (session_id.int >> 80) / 1000
 
 
@@ -295,7 +293,7 @@ def _quota_limit(quota: Quota) -> Limit:
 
 
 def queue_limit(resource_limits: Mapping[str, Any], used: Amounts) -> Limit:
-    """What the limits of a queue leave beside what it uses."""
+    """Return the limit of a queue, reduced by what it uses."""
     limits = {name: parse(value) for name, value in resource_limits.items()}
     return Limit(
         "limit of the queue",

@@ -1,4 +1,4 @@
-"""Keys for waiting sessions that have none: of servers of the version before, or handed back."""
+"""Assigns keys to waiting sessions that have none: created by an older server, or handed back."""
 
 from django.db import connection
 
@@ -29,7 +29,7 @@ _ASSIGN = f"""
 
 
 def scheduling_keys_assign(limit: int = AT_ONCE) -> int:
-    """Give keys to up to `limit` of them, in the caller's transaction; how many."""
+    """Assign keys to at most `limit` sessions, in the caller's transaction. Return the number."""
     ids = claim_without_key(limit)
     if ids:
         with connection.cursor() as cursor:

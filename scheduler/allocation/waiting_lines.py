@@ -1,4 +1,4 @@
-"""What waits, by queue and by what it asks for; however many wait, this reads as little."""
+"""The lines of waiting sessions; the cost of reading them does not depend on how many wait."""
 
 import json
 import random
@@ -18,15 +18,15 @@ from sessions_app.db.bulk import array, columns
 from sessions_app.services.write.usage import taken_by
 
 MOST_LINES = 8_000
-"""Of all queues together that one round looks at ..."""
+"""Maximum number of lines of all queues together that one round reads."""
 LINES_OF_A_QUEUE = (4, 200)
-"""... but at least and at most so many of each."""
+"""Minimum and maximum number of lines that one round reads of each queue."""
 _KNOWN_WISHES = 20_000
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class BusyQueue(NamedTuple):
-    """A queue in which sessions wait, with the keys of its lines."""
+    """A queue in which sessions wait, with the scheduling keys of its lines."""
 
     id: int
     project_id: int
@@ -36,9 +36,10 @@ class BusyQueue(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What the sessions of a line ask for, and where they do not want to run.
+    """The requests of a line's sessions: what they ask for, and what they avoid.
 
-    `node_of` is whose node that is: clusters name their nodes alike. Empty: not known.
+    `node_of` is the executor that has the avoided node, since clusters may use the same names; ""
+    if it is not known.
     """
 
     ask: Ask
@@ -47,22 +48,22 @@ class Wish(NamedTuple):
     avoid_executors: frozenset[str]
     retry: bool
     counted: Mapping[str, Decimal]
-    """What one session takes of quotas."""
+    """Amounts that one session takes from quotas."""
 
     def node_avoided_on(self, executor: str) -> str:
-        """The node that is avoided among those of an executor; "" for none."""
+        """Return the node of this executor that is avoided; "" for none."""
         return self.node if self.node_of in {"", executor} else ""
 
     @property
     def taken(self) -> Amounts:
-        """What one session takes of the pool, of its queue's limits and of quotas."""
+        """Return what one session takes from the pool, from its queue's limits and from quotas."""
         return {**self.ask.whole, **self.counted}
 
 
 ONE = Decimal(1)
 MICROSECONDS = "(extract(epoch FROM s.root_submitted_at) * 1000000)::bigint"
 
-# Each step of the recursions is one probe of the index of lines.
+# Each step of these recursions is one probe of the index of lines.
 _QUEUES = """
     WITH RECURSIVE busy(queue_id) AS (
         (SELECT queue_id FROM sessions_app_session WHERE phase = 'waiting'
@@ -99,10 +100,10 @@ _KEYS = """
 
 
 def busy_queues(projects: list[int] | None, *, without: Sequence[int] = ()) -> list[BusyQueue]:
-    """The queues with work that are open, of some projects or of all but those `without`.
+    """Return the open queues with waiting sessions, of some projects or of all but those `without`.
 
-    Of a queue with more lines than a round can look at, those of a random stretch of keys: each
-    has its turn.
+    If a queue has more lines than a round can read, return those of a random range of keys, so that
+    each line has its turn.
     """
     with connection.cursor() as cursor:
         cursor.execute(_QUEUES, {"projects": projects, "without": list(without)})
@@ -137,7 +138,7 @@ def _limits(text: str) -> dict[str, Any]:
 
 _ASKED = """c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
         coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0"""
-# Of any session of the line: they are alike in all of this.
+# Reads any one session of each line: all sessions of a line are alike in these columns.
 _WISHES = f"""
     SELECT w.key, {_ASKED}
     FROM unnest(%s::bigint[], %s::bigint[]) AS w(queue_id, key)
@@ -151,11 +152,11 @@ _WISHES = f"""
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
 """
 _known: dict[int, Wish] = {}
-"""By key, which says it all: what was read once holds for ever."""
+"""Wishes by scheduling key. They never expire: the key determines all of these values."""
 
 
 def wishes_of(queues: Iterable[BusyQueue]) -> dict[int, Wish]:
-    """What the lines ask for, by key; without those that were emptied meanwhile."""
+    """Return what the lines ask for, by key; omit lines that were emptied meanwhile."""
     asked = {key: queue.id for queue in queues for key in queue.keys}
     unknown = [(queue, key) for key, queue in asked.items() if key not in _known]
     if unknown:
@@ -178,7 +179,7 @@ def _wish(row: Sequence[Any]) -> Wish:
 
 @lru_cache(maxsize=1024)
 def amounts_of(resources: str) -> Amounts:
-    """The amounts in a specification's resources, as JSON text."""
+    """Return the amounts in the resources of a specification, given as JSON text."""
     return requested(json.loads(resources))
 
 
@@ -196,7 +197,7 @@ _WISH = f"""
 
 
 def wish_of(session_id: UUID) -> Wish | None:
-    """What one session asks for; None if it is gone."""
+    """Return what one session asks for; None if it is gone."""
     with connection.cursor() as cursor:
         cursor.execute(_WISH, [session_id])
         row = cursor.fetchone()
@@ -204,7 +205,7 @@ def wish_of(session_id: UUID) -> Wish | None:
 
 
 def queue_keys(queue_id: int) -> list[int]:
-    """The keys of the lines of one queue, as many as a round would look at."""
+    """Return the keys of the lines of one queue, at most as many as a round would read."""
     with connection.cursor() as cursor:
         cursor.execute(
             _KEYS, {"queues": array([queue_id]), "first": _LOWEST, "most": LINES_OF_A_QUEUE[1]}
@@ -226,7 +227,7 @@ _HEADS = f"""
 
 
 class Reading(NamedTuple):
-    """A line of a queue, how many of its sessions were read before, and how many are wanted."""
+    """A request to read a line: skip `past` sessions, then read at most `wanted`."""
 
     queue_id: int
     line: Line
@@ -235,7 +236,7 @@ class Reading(NamedTuple):
 
 
 def heads_read(readings: Sequence[Reading]) -> None:
-    """Read lines on, without locks: those who others have just now are among them."""
+    """Read more heads of lines, without locks; some may be claimed by other rounds just now."""
     wanted = [(each.queue_id, each.line.key, each.past, each.wanted) for each in readings]
     with connection.cursor() as cursor:
         cursor.execute(_HEADS, columns(wanted))

@@ -1,1 +1,1 @@
-"""The doors to executors: their wire, REST, GraphQL. The rules are in services/."""
+"""The doors to executors: their wire protocol, REST and GraphQL. The rules are in services/."""

@@ -1,4 +1,4 @@
-"""Executors, what they hold, and what goes on just now."""
+"""GraphQL: executors, their leases and nodes, and the overview of current work."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -65,7 +65,7 @@ class ExecutorLease(_LeaseShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session(source: Peer[Lease], info: Any) -> Any:
-        """What it is for."""
+        """Return the session of a lease."""
         return source.ask("session", partial(_sessions, actor_of(info)))
 
 
@@ -85,19 +85,19 @@ class Executor(_ExecutorShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Any], _info: Any) -> str:
-        """Its key."""
+        """Return the executor's name, which is its key."""
         return str(source.row.name)
 
     @staticmethod
     def resolve_nodes(source: Peer[Any], info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of its nodes."""
+        """Return a page of the executor's nodes."""
         page = Page.of(asked)
         load = partial(_nodes, actor_of(info), page)
         return pages_below(source, "nodes", page, load, _node_peers)
 
     @staticmethod
     def resolve_leases(source: Peer[Any], info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of its leases."""
+        """Return a page of the executor's leases."""
         page = Page.of(asked)
         load = partial(_leases, actor_of(info), page)
         return pages_below(source, "leases", page, load, _lease_peers)
@@ -108,7 +108,7 @@ ExecutorConnection = connection_to(Executor)
 
 
 class ExecutorQueries:
-    """The fields of the root about executors and what goes on."""
+    """The root fields for executors and the overview."""
 
     executor = one(Executor, "One executor.", name=graphene.String(required=True))
     executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
@@ -120,12 +120,12 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_executor(_root: None, info: Any, name: str) -> Peer[Any]:
-        """As `GET /executors/{name}/`."""
+        """Return what `GET /executors/{name}/` returns."""
         return executor_found(actor_of(info), name)
 
     @staticmethod
     def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /executors/`."""
+        """Return what `GET /executors/` returns."""
         page = Page.of(asked)
         rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
         wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
@@ -133,7 +133,7 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /overview/`."""
+        """Return what `GET /overview/` returns."""
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
         told = None if rows is None else Peers(Executor, rows, executors_told).each()
@@ -142,12 +142,12 @@ class ExecutorQueries:
 
 @found_by("Executor")
 def executor_found(actor: Actor, name: str) -> Peer[Any]:
-    """An executor by its name."""
+    """Return the executor with this name."""
     return alone(Executor, executor_get(actor, name, Action.EXECUTOR_READ), executors_told)
 
 
 def executors_told(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """As REST tells them."""
+    """Return executors in the form that REST returns."""
     now = database_now()
     return [executor_json(row, now) for row in rows]
 

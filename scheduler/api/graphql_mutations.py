@@ -1,4 +1,4 @@
-"""Mutations of executors."""
+"""GraphQL mutations of executors."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _TOKEN_HELP = "What its agent sends as the bearer; told this once."  # noqa: S10
 
 
 class OfExecutor:
-    """The input of what is about one executor."""
+    """Input fields that name one executor."""
 
     name = graphene.String(required=True)
 
@@ -32,7 +32,7 @@ class CreateExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /executors/`."""
+        """Do what `POST /executors/` does."""
         name, token = operations.create(context.actor, given)
         return {"executor": executor_found(context.actor, name), "token": token}
 
@@ -48,7 +48,7 @@ class UpdateExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /executors/{name}/`."""
+        """Do what `PATCH /executors/{name}/` does."""
         name = given.pop("name")
         operations.change(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -61,7 +61,7 @@ class DeleteExecutor(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /executors/{name}/`."""
+        """Do what `DELETE /executors/{name}/` does."""
         operations.delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
@@ -77,7 +77,7 @@ class CordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /executors/{name}/cordon/`."""
+        """Do what `POST /executors/{name}/cordon/` does."""
         name = given.pop("name")
         operations.cordon(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -91,7 +91,7 @@ class UncordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /executors/{name}/uncordon/`."""
+        """Do what `POST /executors/{name}/uncordon/` does."""
         operations.uncordon(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"])}
 
@@ -119,7 +119,7 @@ class DrainExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /executors/{name}/drain/`."""
+        """Do what `POST /executors/{name}/drain/` does."""
         name = given.pop("name")
         done = operations.drain(context.actor, name, given)
         return {"executor": executor_found(context.actor, name), **done._asdict()}
@@ -138,13 +138,13 @@ class RenewExecutorToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /executors/{name}/token/`."""
+        """Do what `POST /executors/{name}/token/` does."""
         token = operations.token_renew(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 
 
 class ExecutorMutations:
-    """Of executors."""
+    """The root mutation fields for executors."""
 
     create_executor = CreateExecutor.Field()
     update_executor = UpdateExecutor.Field()

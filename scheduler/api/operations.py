@@ -1,4 +1,4 @@
-"""Executors: made, changed, closed, drained and deleted; as `sessions_app.api.operations`."""
+"""Operations on executors: create, change, cordon, drain, delete. REST and GraphQL share them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -38,13 +38,13 @@ class ExecutorFields(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     projects: Annotated[list[ProjectAddress], Field(max_length=MAX_PROJECTS)] = []
-    """The only ones it serves, as `domain/name`; none: all."""
+    """The only projects that it serves, as `domain/name`; empty for all."""
     unconfirmed_after: Annotated[StrictFloat, Field(ge=0, le=LONGEST)] | None = None
-    """Seconds after which a lost run counts as ended though nobody confirmed it; null: the server's
-    setting, 0: never."""
+    """Seconds until a lost run counts as ended without confirmation; null: the setting, 0:
+    never."""
 
     def served(self) -> list[Project] | None:
-        """The projects, if they were sent; raises `InvalidInput` if one is not there."""
+        """Return the projects, None if not sent. Raises `InvalidInput` if one is missing."""
         return projects_named(self.projects) if "projects" in self.model_fields_set else None
 
 
@@ -60,9 +60,9 @@ class DrainBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
-    """Told as the reason of its cordon, and to whoever looks at a session that ran there."""
+    """The reason of the cordon, also shown on sessions that ran there."""
     force: StrictBool = False
-    """End interactive and inference sessions, too, which no retry brings back."""
+    """Whether to end interactive and inference sessions, too, which are never retried."""
 
 
 def _found(actor: Actor, name: str) -> Any:
@@ -70,7 +70,7 @@ def _found(actor: Actor, name: str) -> Any:
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> tuple[str, str]:
-    """Make an executor; its name and its token."""
+    """Create an executor. Return its name and its token."""
     authorize(actor, Action.EXECUTOR_WRITE)
     asked = ExecutorCreate.model_validate(body)
     executor = Executor(name=asked.name, unconfirmed_after=asked.unconfirmed_after)
@@ -79,7 +79,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def change(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
-    """Change what is named."""
+    """Change the fields that the body names."""
     executor = _found(actor, name)
     asked = ExecutorFields.model_validate(body)
     fields = asked.model_fields_set & {"unconfirmed_after"}
@@ -94,23 +94,23 @@ def delete(actor: Actor, name: str) -> None:
 
 
 def cordon(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
-    """Close the executor: it gets no new leases, what runs goes on."""
+    """Cordon the executor: it gets no new leases, its runs continue."""
     executor = _found(actor, name)
     executor_cordon(executor, reason=CordonBody.model_validate(body).reason, by=actor.name)
 
 
 def uncordon(actor: Actor, name: str) -> None:
-    """Open the executor again."""
+    """Uncordon the executor."""
     executor_uncordon(_found(actor, name), by=actor.name)
 
 
 def drain(actor: Actor, name: str, body: Mapping[str, Any]) -> Drained:
-    """Close the executor and preempt what runs there, until it is uncordoned."""
+    """Cordon the executor and preempt its runs, until it is uncordoned."""
     _found(actor, name)
     asked = DrainBody.model_validate(body)
     return executor_drain(name, by=actor.name, reason=asked.reason, force=asked.force)
 
 
 def token_renew(actor: Actor, name: str) -> str:
-    """Make a new token, and revoke all others of this executor."""
+    """Create a new token, and revoke all others of this executor."""
     return executor_token_renew(_found(actor, name), by=actor.name)

@@ -1,4 +1,4 @@
-"""What goes on just now, over REST: what `reprise top` shows."""
+"""REST: the overview of current work, which `reprise top` shows."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ class OverviewFilter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
-    """`domain/name`; without it everything that one may see."""
+    """The project as `domain/name`; without it, all that the caller may see."""
 
 
 class OverviewView(RestView):
@@ -44,7 +44,7 @@ class OverviewView(RestView):
 
 
 def overview_json(seen: Overview) -> dict[str, Any]:
-    """All that goes on."""
+    """Return the overview as JSON values."""
     executors = seen.executors
     return {
         "at": seen.at,

@@ -32,8 +32,8 @@ class Pace(BaseModel):
     retried: int
     cause_window: float
     causes: dict[str, int]
-    """Of the attempts that failed in the last `cause_window` seconds (a minute or less), the most
-    frequent one first."""
+    """Causes of the attempts that failed in the last `cause_window` seconds (at most a minute), the
+    most frequent first."""
 
 
 class QueueLook(BaseModel):
@@ -46,9 +46,9 @@ class QueueLook(BaseModel):
     waiting: Counted
     live: int
     share: float
-    """Of the pool, of the resource of which it has most."""
+    """The queue's dominant share of the pool."""
     effective_priority: float
-    """The queue in which it is lowest is the next to get something."""
+    """The queue with the lowest value is served next."""
 
 
 class Overview(BaseModel):

@@ -1,4 +1,4 @@
-"""The registry of executors over REST: who is there, made, changed, closed and deleted."""
+"""REST: list, create, change, cordon, drain and delete executors."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
@@ -32,7 +32,7 @@ class ExecutorFilter(PageQuery):
     driver: Text | None = None
 
     def apply(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-        """Those that the filters hold for at `now` of the database."""
+        """Return the executors that match the filters at `now` of the database."""
         if self.cordoned is not None:
             rows = rows.filter(cordoned=self.cordoned)
         if self.driver is not None:
@@ -74,14 +74,14 @@ class ExecutorsView(RestView):
 
 
 class OneExecutorView(RestView):
-    """A view of what is under `/executors/{name}/`."""
+    """The base of the views below `/executors/{name}/`."""
 
     def executor(self, name: str) -> Any:
-        """The executor of the address, if the actor may do what they ask for."""
+        """Return the executor of the address. Raises an error if the action is forbidden."""
         return executor_get(self.actor, name, self.required_action)
 
     def answer(self, name: str) -> Response:
-        """The executor as it is now."""
+        """Return a response with the executor as it is now."""
         return Response(executor_json(self.executor(name), database_now()))
 
 

@@ -1,4 +1,4 @@
-"""Executors, nodes and leases as JSON values."""
+"""Renders executors, nodes and leases as JSON values."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from sessions_app.api.render.by_shape import rendered
 
 
 def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
-    """An executor as `executors_listed` gives it, at `now` of the database; without its nodes."""
+    """Return an executor of `executors_listed` without its nodes, at `now` of the database."""
     seen = executor.last_seen_at
     return rendered(
         shapes.Executor,
@@ -26,7 +26,7 @@ def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
 
 
 def node_json(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A node as it was told, with every key."""
+    """Return a node as the executor reported it, with every key present."""
     return {
         "name": node.get("name", ""),
         "allocatable": node.get("allocatable", {}),
@@ -37,7 +37,7 @@ def node_json(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lease_json(lease: Lease) -> dict[str, Any]:
-    """A lease, and what it is for; the session comes with its project and queue."""
+    """Return a lease with its session, whose project and queue must be loaded."""
     session = lease.session
     return {
         "session_id": session.pk,

@@ -24,20 +24,20 @@ class Executor(BaseModel):
     health: Health
     """`late` after 30 s without a heartbeat, `silent` after 60 s."""
     heartbeat_age: float | None
-    """Seconds."""
+    """Seconds since the last heartbeat; null before the first."""
     last_seen_at: datetime | None
     trouble: str
-    """Why it can start nothing at present, in its own words; empty if nothing is wrong."""
+    """Why it cannot start anything now, in its own words; "" if nothing is wrong."""
     project_troubles: list[ProjectTrouble]
-    """Of the projects of which it can start nothing at present, and something waits."""
+    """Projects whose sessions it cannot start now, if any wait or start there."""
     incarnation: int
-    """Of its agent: grows with each start."""
+    """Number of the agent's start; grows with each one."""
     driver: str
     max_sessions: int
     lease_count: int
     node_count: int
     projects: list[str]
-    """The only ones it serves; none: all."""
+    """The only projects that it serves; empty for all."""
     unconfirmed_after: float | None
     """Seconds; null: the server's setting, 0: never."""
     cordoned: bool
@@ -96,7 +96,7 @@ class ExecutorLease(BaseModel):
     granted_at: datetime
     accepted: bool
     lost_at: datetime | None
-    """Since when its executor has been silent for too long."""
+    """When its executor had been silent for too long."""
     run_deadline: datetime | None
 
 
@@ -119,4 +119,4 @@ class DrainedExecutor(BaseModel):
     left: int
     """Leases that it still has."""
     kept: int
-    """Of these, interactive and inference sessions, which run on to their own end."""
+    """The leases among `left` whose interactive and inference sessions run on to their own end."""

@@ -1,4 +1,4 @@
-"""`/api/v2/`: what goes on, the registry of executors, and their wire."""
+"""Addresses under `/api/v2/`: the overview, the executors, and their wire protocol."""
 
 from django.urls import path
 

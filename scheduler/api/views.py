@@ -1,4 +1,4 @@
-"""The executors' wire as REST; docs/wire.md is the text to it."""
+"""The wire protocol of executors as REST; described in docs/wire.md."""
 
 import base64
 import binascii
@@ -22,16 +22,16 @@ from sessions_app.services.sessions.logs import LogPiece, logs_append
 
 
 class WireView(RestView):
-    """A call that only the executor itself may make."""
+    """The base of the calls that only the executor itself may make."""
 
     actions: ClassVar = {"POST": Action.EXECUTOR_WIRE}
     body_limit = settings.EXECUTOR_BODY_LIMIT_BYTES
     parser_classes = [FactsJSONParser]
-    # A report that has to wait is a session that has to.
+    # No throttle: a session would wait for its delayed report.
     throttle_classes = []
 
     def check(self, name: str) -> None:
-        """Let only the executor of this name pass."""
+        """Allow only the executor of this name."""
         authorize(self.actor, self.required_action, executor_name=name)
 
 
@@ -90,8 +90,8 @@ class LogsView(WireView):
         except Conflict as error:
             replaced = error
         ends = logs_append(name, [_piece(i, chunk) for i, chunk in enumerate(call.chunks)])
-        # An agent that was replaced still has what its runs wrote: their leases say whether it
-        # counts. Where nothing does, it is told.
+        # A replaced agent still sends the output of its runs: their leases decide whether it
+        # counts. If no chunk counts, the agent is told that it was replaced.
         if replaced is not None and all(end.stale for end in ends):
             raise replaced
         outcomes = [
@@ -109,7 +109,7 @@ class LogsView(WireView):
 
 
 def _said(answer: wire.WireModel) -> HttpResponse:
-    """Written by pydantic itself: these answers may be long."""
+    """Return a response that pydantic serializes, since these answers may be long."""
     return HttpResponse(answer.model_dump_json(), content_type="application/json")
 
 

@@ -1,1 +1,1 @@
-"""Pure: shares, fit, what pods show. No database; the time is an argument."""
+"""Pure functions: fair shares, fit, pod status. No database; the time is an argument."""

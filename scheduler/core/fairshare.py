@@ -1,4 +1,4 @@
-"""Fair share: what a queue costs, how that is remembered, and who gets what is free. Pure.
+"""Fair share: what a queue costs, how its priority decays, and who gets the free room. Pure.
 
 Costs and sizes are shares of the pool: 0.25 is a quarter of the resource of which most is taken.
 """
@@ -15,15 +15,15 @@ from uuid import UUID
 from podspec.resources import Amounts
 
 FLOOR = 1e-6
-"""The lowest current priority: a queue that ran nothing for ages is not better than this."""
+"""The lowest current priority: a queue that has not run for ages is no better than this."""
 _ROUNDING = 1e-9
 _NOTHING = Decimal(0)
 
 
 class Order(NamedTuple):
-    """The place of a session in its queue; the smallest is next.
+    """The position of a session in its queue; the smallest is next.
 
-    When its root was submitted, in microseconds: numbers are read faster than times.
+    `root_submitted_at` is in microseconds, since numbers are read faster than times.
     """
 
     negative_priority: int
@@ -32,9 +32,9 @@ class Order(NamedTuple):
 
 
 def cost(used: Amounts, pool: Amounts) -> float:
-    """The dominant share: the largest of used / total over the resources of the pool.
+    """Return the dominant share: the largest used / total over the resources of the pool.
 
-    What the pool does not have costs nothing: nobody else could use it.
+    A resource that the pool does not have costs nothing: nobody else could use it.
     """
     return max(
         (float(value / pool[name]) for name, value in used.items() if pool.get(name)), default=0.0
@@ -42,7 +42,7 @@ def cost(used: Amounts, pool: Amounts) -> float:
 
 
 def current_priority(cost: float, before: float, seconds: float, half_time: float) -> float:
-    """The priority that was `before`, `seconds` later, while the queue has cost `cost`.
+    """Return the priority that was `before`, after `seconds` in which the queue cost `cost`.
 
     After one half time it is half way between the two.
     """
@@ -51,22 +51,23 @@ def current_priority(cost: float, before: float, seconds: float, half_time: floa
 
 
 def effective_priority(factor: float, current: float) -> float:
-    """What queues are compared by; the lowest is the most deserving."""
+    """Return the value that queues are compared by; the lowest is served first."""
     return factor * current
 
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """What may still be taken under one limit, of a queue or of several queues together.
+    """The amounts that may still be taken under one limit, of one or of several queues.
 
-    A resource that is not named has no limit; what is over its limit already is negative.
+    A resource that is not named has no limit. An amount is negative if it already exceeds its
+    limit.
     """
 
     name: str
     left: Amounts
 
     def exceeded_by(self, wanted: Amounts) -> str | None:
-        """The first resource, by name, of which too little is left; None if there is enough."""
+        """Return the first resource, by name, of which too little is left; None if all suffice."""
         return next(
             (
                 name
@@ -77,7 +78,7 @@ class Limit:
         )
 
     def take(self, wanted: Amounts) -> None:
-        """Book what was given."""
+        """Subtract what was granted."""
         for name in self.left.keys() & wanted.keys():
             self.left[name] -= wanted[name]
 
@@ -86,8 +87,8 @@ class Limit:
 class Line:
     """The sessions of one queue that ask for the same, in their order.
 
-    `amounts` and `size` are those of one session. `heads` are the first ones that are not given
-    anything yet, as far as they were read; `more` says that others may come behind them.
+    `amounts` and `size` are those of one session. `heads` are the first sessions that were read and
+    have no grant yet; `more` is true if others may follow them.
     """
 
     key: int
@@ -97,23 +98,26 @@ class Line:
     heads: deque[Order] = field(default_factory=deque)
     more: bool = True
     closed: str = ""
-    """Why none of them can have anything in this round; "" while they can."""
+    """Why none of these sessions can get anything in this round; "" while they can."""
 
     @property
     def unread(self) -> bool:
-        """It has to be read on before it is known who is next."""
+        """Return whether the line must be read further to know its next session."""
         return not self.heads and self.more and not self.closed
 
     @property
     def ready(self) -> bool:
-        """Its next session is known and may be given something."""
+        """Return whether the next session is known and may get a grant."""
         return bool(self.heads) and not self.closed
 
 
 @dataclass(slots=True, eq=False)
 class Claimant:
-    """A queue with work. `level` is its current priority, `held` what it holds of this executor,
-    and `held_by_retries` what of that its retries hold."""
+    """A queue with work in a round.
+
+    `level` is its current priority, `held` the share that it holds of this executor, and
+    `held_by_retries` the part of it that its retries hold.
+    """
 
     queue: int
     factor: float
@@ -126,12 +130,14 @@ class Claimant:
 
     @property
     def priority(self) -> float:
-        """Its effective priority with what the round has given it so far."""
+        """Return the effective priority, with what the round has granted so far."""
         return effective_priority(self.factor, self.level + self.given)
 
     def next_line(self, retry_share: float) -> Line | None:
-        """The line whose head is next: in order, but while fresh sessions wait, retries do not
-        get more than their share of what the queue holds."""
+        """Return the line whose head is next, in order; None if no line is ready.
+
+        While fresh sessions wait, retries get no more than their share of what the queue holds.
+        """
         ready = [line for line in self.lines if line.ready]
         if not ready:
             return None
@@ -146,7 +152,7 @@ class Claimant:
         return self.held_by_retries >= retry_share * whole - _ROUNDING * whole
 
     def take(self, line: Line) -> None:
-        """Give the head of a line what it asks for."""
+        """Grant the head of a line what it asks for."""
         line.heads.popleft()
         self.given += line.size
         self.held += line.size
@@ -156,14 +162,14 @@ class Claimant:
 
 
 class Grant(NamedTuple):
-    """The next session of a line of a queue."""
+    """A grant for the next session of a line."""
 
     claimant: Claimant
     line: Line
 
 
 class _Water:
-    """The level to which what was given would fill all queues alike, if sessions were sand."""
+    """The level that the granted amounts would reach if they filled all queues evenly."""
 
     def __init__(self, claimants: Sequence[Claimant]):
         self._dry = sorted(((each.priority, each.queue, each) for each in claimants), reverse=True)
@@ -174,16 +180,16 @@ class _Water:
 
     @property
     def level(self) -> float:
-        """An effective priority: the one that all queues have that it has reached."""
+        """Return the effective priority of all queues that the level has reached; 0.0 if none."""
         return (self._given + self._levels) / self._inverses if self._wet else 0.0
 
     def rise(self, size: float) -> None:
-        """So much more was given; it may reach more queues."""
+        """Add the size of a grant; the level may reach more queues."""
         self._given += size
         self._flood()
 
     def drop(self, claimant: Claimant) -> None:
-        """A queue gets no more; what it got is out of the reckoning."""
+        """Remove a queue that gets no more, with what it got."""
         self._gone.add(claimant.queue)
         self._given -= claimant.given
         if claimant.queue in self._wet:
@@ -202,17 +208,18 @@ class _Water:
 
 
 class Division:
-    """Divides what is free among queues, one session at a time.
+    """Divides the free room among queues, one session at a time.
 
-    Each session goes to the queue whose effective priority is lowest, with what the round has given
-    it so far: after the round, what queues have stands in proportion to the inverses of their
-    factors, as far as their work, their limits and what is free allow. What one cannot use goes to
-    the others. So that nobody is off by more than one session, a queue has its turn when the level
-    of all has reached its priority, and of those the one goes first that would be left behind
-    first: earliest eligible virtual deadline first (Stoica and Abdel-Wahab, 1995).
+    Each session goes to the queue with the lowest effective priority, counting what the round has
+    granted so far. After the round the holdings of queues are in proportion to the inverses of
+    their factors, as far as their work, their limits and the free room allow. What one queue cannot
+    use goes to the others. To keep every queue within one session of its share, a queue becomes
+    eligible when the common level has reached its priority. Of the eligible queues the one goes
+    first that would be left behind first: earliest eligible virtual deadline first (Stoica and
+    Abdel-Wahab, 1995).
 
-    `place` books room for one session of a line and says why not if there is none; there is none
-    in the rest of the round then for the others of the line.
+    `place` takes room for one session of a line and returns "", or the reason why there is none;
+    then the other sessions of the line get nothing in this round either.
     """
 
     def __init__(
@@ -234,7 +241,7 @@ class Division:
         self.grants: list[Grant] = []
 
     def go_on(self) -> list[Line]:
-        """Divide until nothing can be given, or until lines have to be read on: those lines."""
+        """Divide until nothing more can be granted or lines must be read; return those lines."""
         while len(self.grants) < self._slots and (self._turn or self._later):
             if not self._call_up():
                 return [each for c in self._claimants for each in c.lines if each.unread]
@@ -251,8 +258,10 @@ class Division:
         return []
 
     def _call_up(self) -> bool:
-        """Let all have their turn whose priority is reached, or the next one if none is; False if
-        it is not known what they want."""
+        """Make all queues eligible whose priority is reached, or the next one if none is.
+
+        Return False if the wishes of a queue have to be read first.
+        """
         while self._later and (
             not self._turn or self._later[0][0] <= self._water.level * (1 + _ROUNDING)
         ):

@@ -1,4 +1,4 @@
-"""Does a session fit on an executor's nodes? Pure; amounts are Kubernetes quantities."""
+"""Fit: whether a session fits on an executor's nodes. Pure; amounts are Kubernetes quantities."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ ANOTHER_NODE = "another node"
 ONE_NODE = "one node with all of it"
 PODS = "pods at once"
 OTHERS = "others"
-"""Of a node: what somebody else than Reprise holds there."""
+"""Key of a node's facts: the amounts that pods outside Reprise hold there."""
 _NONE, _ONE = Decimal(0), Decimal(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a session does not fit: the resource, and whether it ever could.
+    """The reason why a session does not fit: the resource, and whether it ever could.
 
-    The resource is `ANOTHER_NODE` where only the node that it avoids could ever hold it, `ONE_NODE`
-    where no node has enough of everything, `PODS` where not all of its pods can be held at once,
-    "label ..." or "taint ..." where its rules leave no node.
+    The resource is `ANOTHER_NODE` if only the avoided node could ever hold it, `ONE_NODE` if no
+    node has enough of everything, `PODS` if not all of its pods fit at the same time, and "label
+    ..." or "taint ..." if its rules exclude every node.
     """
 
     resource: str
@@ -35,7 +35,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a session asks for: so much for each of its pods, on nodes that its rules allow."""
+    """The request of a session: amounts for each of its pods, on nodes that its rules allow."""
 
     amounts: Amounts
     pods: int = 1
@@ -43,17 +43,17 @@ class Ask:
 
     @property
     def counted(self) -> list[str]:
-        """The resources that decide, by name."""
+        """Return the names of the resources that must suffice, sorted."""
         return sorted(self.amounts.keys() - UNLIMITED_IF_UNKNOWN)
 
     @property
     def whole(self) -> Amounts:
-        """What all pods take together."""
+        """Return the amounts of all pods together."""
         return {name: value * self.pods for name, value in self.amounts.items()}
 
 
 class _Node:
-    """A node, and what is free on it."""
+    """A node and its free amounts."""
 
     __slots__ = ("facts", "free", "name", "others", "whole")
 
@@ -73,7 +73,7 @@ class _Node:
 
 
 def _pods_in(room: Amounts, ask: Ask, most: int) -> int:
-    """How many pods `room` can hold, up to `most`."""
+    """Return how many pods `room` can hold, at most `most`."""
     for name in ask.counted:
         wanted, has = ask.amounts[name], room.get(name, _NONE)
         if wanted > has:
@@ -84,7 +84,7 @@ def _pods_in(room: Amounts, ask: Ask, most: int) -> int:
 
 
 def _share_free(node: _Node, ask: Ask) -> Decimal:
-    """Of the resource of which a pod misses most on a node, how much of what it wants is free."""
+    """Return the free part of what a pod wants of its scarcest resource on a node."""
     return min(
         (node.free.get(n, _NONE) / ask.amounts[n] for n in ask.counted if ask.amounts[n]),
         default=_ONE,
@@ -92,9 +92,9 @@ def _share_free(node: _Node, ask: Ask) -> Decimal:
 
 
 class Room:
-    """What is free on an executor's nodes. It only becomes less: what was full stays full.
+    """The free amounts on an executor's nodes. They only decrease: what was full stays full.
 
-    `held` is taken somewhere: of all nodes together, as nobody knows on which.
+    `held` is usage whose node is unknown; it is subtracted from the total of all nodes.
     """
 
     def __init__(self, nodes: Iterable[Mapping[str, Any]], held: Iterable[Amounts]):
@@ -105,14 +105,14 @@ class Room:
             for name, value in node.whole.items():
                 self._largest[name] = max(value, self._largest.get(name, value))
         self.whole = total(node.whole for node in self._nodes)
-        """Of all nodes together, when they are empty."""
+        """Total of all nodes when they are empty."""
         self._free = dict(self.whole)
         self._passed: dict[Any, int] = {}
         self._take_pool(total(node.others for node in self._nodes))
         self._take_pool(total(held))
 
     def misfit(self, wanted: Amounts | Ask, avoid: str = "") -> Misfit | None:
-        """What does not suffice, None if the session fits: first, by name, what never could.
+        """Return why the session does not fit, None if it fits. What never could fit comes first.
 
         `avoid` is the name of a node that does not count for this session.
         """
@@ -120,7 +120,7 @@ class Room:
         return None if self._fits(ask, avoid) else self._reason(ask, avoid)
 
     def place(self, ask: Ask, avoid: str = "") -> bool:
-        """Book room for a session if it fits; whether it did."""
+        """Take room for a session if it fits. Return whether it did."""
         if not self._nodes:
             return self._fits(ask, avoid)
         whole = ask.whole
@@ -135,7 +135,7 @@ class Room:
         return True
 
     def reserve(self, ask: Ask, avoid: str = "") -> None:
-        """Keep the nodes free on which a session will fit first, by what is free on them now."""
+        """Reserve the nodes on which a session will fit first, by what is free on them now."""
         able = [
             node
             for node in self._nodes
@@ -150,8 +150,10 @@ class Room:
             node.free = {}
 
     def take(self, wanted: Amounts | Ask, avoid: str = "", node: str = "") -> None:
-        """Book what was granted: where it fits first, or on the `node` on which it is known to be;
-        of all nodes together, if it fits on none."""
+        """Subtract a lease: from `node` if it is known, else where it fits first.
+
+        If it fits nowhere, subtract it only from the total of all nodes.
+        """
         ask = _ask(wanted)
         self._take_pool(ask.whole)
         if node and node in self._by_name and ask.pods == 1:
@@ -166,7 +168,7 @@ class Room:
 
     def _fits(self, ask: Ask, avoid: str) -> bool:
         if not self._nodes:
-            # An executor that names no nodes runs what asks for nothing.
+            # An executor without nodes runs only sessions that ask for nothing.
             return ask.rules.any_node and not any(ask.amounts[name] for name in ask.counted)
         whole = ask.whole
         if any(whole[name] > self._free.get(name, _NONE) for name in ask.counted):
@@ -174,14 +176,14 @@ class Room:
         return self._spots(ask, avoid) is not None
 
     def _spots(self, ask: Ask, avoid: str) -> list[tuple[_Node, int]] | None:
-        """Nodes for all pods, the first ones that have room; None if not all find one."""
+        """Return the first nodes with room for all pods, and the pods of each, else None."""
         key = (frozenset(ask.amounts.items()), ask.pods, ask.rules, avoid)
         found, missing, first = [], ask.pods, True
         for position in range(self._passed.get(key, 0), len(self._nodes)):
             node = self._nodes[position]
             pods = 0 if self._excluded(node, ask, avoid) else _pods_in(node.free, ask, missing)
             if first:
-                # A node that has no room for it now never has in this room's life.
+                # Free amounts only decrease, so a node without room for this ask stays without.
                 self._passed[key] = position
             if pods:
                 first = False
@@ -198,11 +200,11 @@ class Room:
         return bool(avoid and node.name == avoid) or bool(ask.rules.refusal(node.facts))
 
     def _reason(self, ask: Ask, avoid: str) -> Misfit:
-        """The reason for what does not fit."""
+        """Return the reason why the session does not fit."""
         return self._never(ask, avoid) or self._not_now(ask, avoid)
 
     def _never(self, ask: Ask, avoid: str) -> Misfit | None:
-        """Why it does not fit even on empty nodes, if so."""
+        """Return the reason why it would not fit even on empty nodes; None if it would."""
         for name in ask.counted:
             largest = self._largest.get(name, _NONE)
             if ask.amounts[name] > largest:
@@ -221,7 +223,7 @@ class Room:
 
     @staticmethod
     def _holders(nodes: Iterable[_Node], ask: Ask, avoid: str) -> Iterator[int]:
-        """How many pods each of the nodes could hold when empty; no more than are asked for."""
+        """Yield how many pods each node could hold when empty, at most as many as the ask has."""
         for node in nodes:
             if not avoid or node.name != avoid:
                 yield _pods_in(node.whole, ask, ask.pods)

@@ -1,7 +1,7 @@
-"""What others than Reprise hold on an executor's nodes. Pure; amounts are Kubernetes quantities.
+"""Foreign usage: what others than Reprise hold on an executor's nodes. Pure.
 
-A node says what it has and what is free. What lies between is held by the runs that the executor
-named in the same call, or else by somebody whom Reprise does not know.
+Amounts are Kubernetes quantities. A node reports what it has and what is free. The difference is
+held by the runs that the executor named in the same call, or else by others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,22 +16,22 @@ _NONE = Decimal(0)
 
 
 class Known(NamedTuple):
-    """What runs of ours take on a node together; "" while nobody knows on which."""
+    """Amounts that runs of Reprise hold on a node together; the node is "" if unknown."""
 
     node: str
     amounts: Amounts
 
 
 def crowded(nodes: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether anything is held on any of the nodes, by whomever."""
+    """Return whether anything is held on any of the nodes."""
     return any(_held(node) for node in nodes)
 
 
 def with_others(nodes: Sequence[Mapping[str, Any]], known: Iterable[Known]) -> list[dict[str, Any]]:
-    """The nodes, each with what `OTHERS` hold there where that is something.
+    """Return the nodes, each with the amounts that `OTHERS` hold there, if any.
 
-    Runs of ours of which the node is not known explain what is held wherever it is: rather a pod
-    that waits for its node than one that is not asked for.
+    Our runs whose node is unknown are subtracted on any node: it is better to grant a lease whose
+    pod has to wait for its node than to grant none.
     """
     held = {node["name"]: _held(node) for node in nodes}
     nowhere: Amounts = {}
@@ -51,7 +51,7 @@ def with_others(nodes: Sequence[Mapping[str, Any]], known: Iterable[Known]) -> l
 
 
 def _held(node: Mapping[str, Any]) -> Amounts:
-    """What is not free, of the resources of which the node says both."""
+    """Return the amounts that are not free, of resources with both a total and a free amount."""
     has, free = node["allocatable"], node["free"]
     held = {name: parse(has[name]) - parse(free[name]) for name in has.keys() & free.keys()}
     return {name: amount for name, amount in held.items() if amount > 0}

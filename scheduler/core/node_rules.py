@@ -1,7 +1,7 @@
-"""On which nodes the pods of a session may run: labels, taints and tolerations. Pure.
+"""Node rules: on which nodes a session's pods may run: labels, taints, tolerations. Pure.
 
-The rules are those of Kubernetes, read from the session's own pod specification. What is not
-understood there forbids no node: the cluster has the last word.
+The rules are those of Kubernetes, read from the session's own pod specification. A rule that is not
+understood excludes no node: the cluster has the last word.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,21 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRules:
-    """What a node must have, and what is tolerated of it. Equal only to itself."""
+    """The labels that a node must have and the taints that are tolerated. Equal only to itself."""
 
     selector: Mapping[str, str]
     """Labels that a node must have, all of them."""
     terms: Sequence[Mapping[str, Any]] = ()
-    """Node selector terms, of which one must match; none: any node will do."""
+    """Node selector terms, one of which must match; empty if any node will do."""
     tolerations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def any_node(self) -> bool:
-        """No label is asked for; taints may still forbid a node."""
+        """Return whether no label is required; taints may still exclude a node."""
         return not self.selector and not self.terms
 
     def refusal(self, node: Mapping[str, Any]) -> str:
-        """Why a node is out of the question: "label ..." or "taint ..."; "" if it is not."""
+        """Return why a node is excluded, "label ..." or "taint ..."; "" if it is allowed."""
         labels = node.get("labels") or {}
         for name, value in sorted(self.selector.items()):
             if labels.get(name) != value:
@@ -50,7 +50,7 @@ ANY_NODE = NodeRules({})
 
 
 def node_rules(pod_spec: object) -> NodeRules:
-    """The rules in a pod specification; `ANY_NODE` if there are none."""
+    """Return the rules in a pod specification; `ANY_NODE` if there are none."""
     if not isinstance(pod_spec, Mapping):
         return ANY_NODE
     spec = pod_spec.get("spec") if isinstance(pod_spec.get("spec"), Mapping) else pod_spec
@@ -91,7 +91,7 @@ def _term_matches(term: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
         *((labels, each) for each in _mappings(term.get("matchExpressions"))),
         *((fields, each) for each in _mappings(term.get("matchFields"))),
     ]
-    # As in Kubernetes, a term that asks for nothing matches nothing.
+    # As in Kubernetes, a term without requirements matches nothing.
     return bool(wanted) and all(_expression_matches(facts, each) for facts, each in wanted)
 
 

@@ -1,6 +1,6 @@
-"""Did a pod start? Read off the pod as its cluster shows it. Pure.
+"""Pod status: whether a pod has started, read from the pod as its cluster shows it. Pure.
 
-A table of facts, first match from the top, over all containers, init containers included.
+The rules form a table over all containers, init containers included; the first match counts.
 """
 
 import re
@@ -15,23 +15,23 @@ from retry.evidence.pods import termination_from_pod
 from retry.evidence.termination import Termination
 
 SAID_LENGTH = 400
-"""Characters of the cluster's own words that a message repeats."""
+"""Maximum characters of the cluster's own words in a message."""
 NAME_LENGTH = 255
 
 _Object = Mapping[str, Any]
 
 
 class Progress(StrEnum):
-    """How far a pod is on its way to running."""
+    """The progress of a pod on its way to running."""
 
     UNKNOWN = "unknown"
-    """There is no pod, or nothing that can be read as one."""
+    """There is no pod, or the value cannot be read as one."""
     WAITING = "waiting"
     """It has no node yet."""
     INITIALIZING = "initializing"
     """It has a node; images, volumes or init containers are in progress."""
     SUSPECT = "suspect"
-    """A container met what may pass by itself."""
+    """A container has a problem that may pass by itself."""
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
@@ -39,10 +39,10 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartState:
-    """Where a pod stands, told to the people whose session it is.
+    """The state of a pod's start, as its users are told it.
 
-    `cause` is what the session fails as: at once if it is FAILED, else if it stays like this for
-    too long; None once it runs. `advice` is what may be done about it then.
+    `cause` is the cause of the failure: at once if the progress is FAILED, else if the state lasts
+    too long. It is None once the pod runs. `advice` says what a user can do about it.
     """
 
     progress: Progress
@@ -52,7 +52,7 @@ class StartState:
 
     @property
     def verdict(self) -> str:
-        """The message of a session that fails for this, a few hundred characters."""
+        """Return the message of a session that fails for this, a few hundred characters."""
         return " ".join(f"{part}." for part in (self.message, self.advice) if part)
 
 
@@ -90,7 +90,7 @@ _START_TROUBLES = {"CrashLoopBackOff": "it ends and is started again, again and 
 _START_TROUBLES["RROUnsupported"] = "its node cannot make its mounts read-only recursively"
 _USUAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
-# What stands for a cause where the pod itself does not say it.
+# A condition that stands for each cause when the pod itself does not show it.
 _WORDS = {
     RetryCause.AGENT_TRANSIENT: "PodVanished",
     RetryCause.IMAGE_PULL_FAILURE: "ImagePullTimeout",
@@ -100,9 +100,9 @@ _WORDS = {
 
 
 def assess(pod: object, heard: str = "") -> StartState:
-    """Where the pod stands; any JSON value is a pod, if a malformed one. Never raises.
+    """Return the state of a pod; any JSON value is read as a pod. Never raises.
 
-    `heard` is what a core Event said of it last, `FailedMount: ...`.
+    `heard` is the last core Event about it, such as `FailedMount: ...`.
     """
     if not isinstance(pod, Mapping):
         return _NO_POD
@@ -116,10 +116,10 @@ def assess(pod: object, heard: str = "") -> StartState:
 
 
 def evidence(pod: object, cause: RetryCause, heard: str = "") -> Termination:
-    """The facts of a session whose start has failed with this pod, for this cause.
+    """Return the facts of a session whose start failed with this pod for this cause.
 
-    A fact of the pod that stands higher in the table of causes still wins over it. What it does not
-    say itself an Event may have said.
+    If the pod shows a fact that ranks higher in the table of causes, that cause wins. An Event
+    supplies the message that the pod itself lacks.
     """
     said = replace(termination_from_pod(pod, deleted_by_us=True), status="error", exit_code=None)
     said = replace(said, rank=_rank(pod) or None)
@@ -131,7 +131,7 @@ def evidence(pod: object, cause: RetryCause, heard: str = "") -> Termination:
 
 
 def _rank(pod: object) -> int:
-    """Which of several pods it is; 0 also of a session's only one."""
+    """Return the rank of one pod of several; 0 if the session has only one."""
     labels = _object(_object(pod, "metadata"), "labels") if isinstance(pod, Mapping) else {}
     rank = _text(labels, "reprise.dev/rank")
     return int(rank) if rank.isdecimal() and len(rank) < _LONGEST_RANK else 0
@@ -188,7 +188,7 @@ def _waits_for_node(pod: _Object) -> StartState:
 
 
 def _initializes(pod: _Object) -> StartState:
-    """By what it waits for: the image of a container, or else its start."""
+    """Return the state of a pod that has a node, by what it waits for: an image, or its start."""
     setting_up = _text(_condition(pod, "PodReadyToStartContainers"), "status") == "False"
     if setting_up or not any(_containers(pod)):
         return _starting("the node prepares the pod: its volumes, its network")
@@ -204,7 +204,7 @@ def _initializes(pod: _Object) -> StartState:
 
 
 def _event_reason(heard: str) -> str:
-    """The reason of an Event as it is told; empty if these are other words."""
+    """Return the reason in the text of an Event; "" if the text is not one."""
     found = _EVENT.match(heard)
     return found["reason"] if found else ""
 
@@ -214,7 +214,7 @@ def _starting(told: str) -> StartState:
 
 
 def _running_inits(pod: _Object) -> Iterator[_Object]:
-    """Those that the others wait for: not sidecars, which run as long as the pod."""
+    """Yield the init containers that the others wait for; sidecars run as long as the pod."""
     stays = {
         each.get("name")
         for each in _items(_object(pod, "spec"), "initContainers")
@@ -246,7 +246,7 @@ def _said(container: _Object) -> str:
 
 
 def _words(said: _Object, *, but: str = "") -> str:
-    """The cluster's reason and message, in brackets; without a reason that tells nothing."""
+    """Return the cluster's reason and message in brackets; omit the reason `but`."""
     words = (_text(said, "reason"), _text(said, "message"))
     told = ": ".join(each for each in words if each and each != but)
     return f" ({told[:SAID_LENGTH].rstrip('. ')})" if told else ""
@@ -288,7 +288,7 @@ _PLAIN = {
 }
 _LONGEST_RANK = 8
 _HAS_FAILED = "the pod has failed"
-# What a pod of a session waits for is told with its rank, if it has several.
+# The rank comes first if the session has several pods.
 _EVENT = re.compile(r"(rank \d+: )?(?P<reason>[A-Z][A-Za-z]+): ")
 _EVENT_TROUBLES = {
     "FailedMount": _starting("its volumes cannot be mounted"),

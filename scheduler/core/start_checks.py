@@ -1,4 +1,7 @@
-"""When a pod's start is looked at, and when it has taken too long. Pure; times are the caller's."""
+"""Start checks: when a pod's start is checked, and when it has taken too long. Pure.
+
+All times are the caller's.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -9,10 +12,11 @@ from scheduler.core.pod_status import Progress, StartState
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, and how often a pod that is not there is looked for.
+    """The times of start checks in seconds, and how often a missing pod is looked for.
 
-    `first` after its creation, then every `again`; a pod that initializes after `again`, `again` +
-    `step` and so on, up to `longest`. A limit of 0 is none.
+    The first check is `first` after the pod's creation, the next ones every `again`. A pod that
+    initializes is checked after `again`, `again` + `step` and so on, up to `longest`. A limit of 0
+    is no limit.
     """
 
     first: float
@@ -26,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is remembered of a pod between checks; `scheduling_timeout` is the session's own."""
+    """The state of a pod that is kept between checks; `scheduling_timeout` is the session's own."""
 
     created_at: datetime
     initializing_since: datetime | None = None
@@ -38,7 +42,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """It is looked at again, at `at`."""
+    """A verdict that the pod is checked again, at `at`."""
 
     at: datetime
     watch: Watch
@@ -46,14 +50,14 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The start has failed."""
+    """A verdict that the start has failed."""
 
     cause: RetryCause
     message: str
 
 
 def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Again | Verdict | None:
-    """What follows from a pod's state; None: it has started, and that is the end of it."""
+    """Return what follows from a pod's state; None if it has started and needs no more checks."""
     failed = state.progress is Progress.FAILED
     match state.progress:
         case Progress.RUNNING | Progress.FINISHED:
@@ -85,7 +89,7 @@ def _initializing(
 def _bounded(
     state: StartState, watch: Watch, since: datetime, limit: float, pause: float, now: datetime
 ) -> Again | Verdict:
-    """At the latest when the limit is over, so that it means what it says."""
+    """Fail after the limit; schedule the next check no later than the limit's end."""
     over = _later(since, limit) if limit else None
     if over is not None and now >= over:
         return _verdict(replace(state, message=f"{state.message}; so it is for {limit:g} s now"))
@@ -98,5 +102,5 @@ def _verdict(state: StartState) -> Verdict:
 
 
 def _later(moment: datetime, seconds: float) -> datetime:
-    # A limit may be longer than the calendar.
+    # A limit may exceed the range of dates.
     return moment + timedelta(seconds=min(seconds, 10 * 366 * 86_400.0))

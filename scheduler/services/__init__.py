@@ -1,1 +1,1 @@
-"""What is written of executors and leases. Who gets what is decided in allocation/."""
+"""Writes to executors and leases. allocation/ decides who gets what."""

@@ -1,7 +1,7 @@
-"""Drain: an executor gets no new leases, and what runs on it is asked to stop.
+"""Drain: an executor gets no new leases, and its runs are asked to stop.
 
-It is a state of the executor, which lasts until it is uncordoned: whoever asks for it goes through
-the leases at once, and a sweep goes on where that was interrupted.
+The drain is a state of the executor that lasts until it is uncordoned. The call goes through the
+leases at once; a sweep continues if that was interrupted.
 """
 
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ NO_REASON = "drained"
 
 
 class Drained(NamedTuple):
-    """What one call did, and what is left on the executor."""
+    """The counts of one drain call, and of what is left on the executor."""
 
     asked: int
-    """Runs that were asked to stop."""
+    """Runs that this call asked to stop."""
     returned: int
-    """Leases that nobody had accepted: they went back to their queues, free of charge."""
+    """Leases that were not accepted: they went back to their queues, uncounted."""
     left: int
-    """Leases that it still has."""
+    """Leases that the executor still has."""
     kept: int
-    """Of these, runs that go on to their own end, as no retry would bring them back."""
+    """The leases among `left` whose runs end by themselves: no retry would bring them back."""
 
 
 def executor_drain(name: str, *, by: str, reason: str = "", force: bool = False) -> Drained:
-    """Cordon an executor and preempt all that runs on it, on behalf of `by`.
+    """Cordon an executor and preempt its runs, on behalf of `by`.
 
-    Only with `force` also interactive and inference sessions, which are never retried. Repeating it
-    changes nothing; it can be given another reason, or the force that it lacked. Raises `NotFound`.
+    Interactive and inference sessions, which are never retried, are preempted only with `force`. A
+    repeated call can change the reason or add the force. Raises `NotFound`.
     """
     with atomic_step("drain"):
         executor = lock_executor(name)
@@ -59,7 +59,7 @@ def executor_drain(name: str, *, by: str, reason: str = "", force: bool = False)
     return Drained(asked, returned, *_left(executor.pk))
 
 
-# A lease that no longer counts is an orphan, which another sweep deletes.
+# A lease that no longer counts is an orphan; another sweep deletes it.
 _TO_DRAIN = """
     FROM scheduler_lease l
     JOIN sessions_app_session s ON s.id = l.session_id AND s.fencing_token = l.fencing_token
@@ -86,9 +86,9 @@ _LEFT = """
 
 
 def drains_go_on() -> int:
-    """Finish what calls left of their drains, such as those of a process that was killed.
+    """Continue drains that were interrupted, for example by a killed process.
 
-    Gives the number of sessions that this was about.
+    Return the number of sessions that were asked to stop or taken back.
     """
     with connection.cursor() as cursor:
         cursor.execute(_UNFINISHED)
@@ -97,7 +97,7 @@ def drains_go_on() -> int:
 
 
 def _go_through(executor_id: int) -> tuple[int, int]:
-    """Each batch in a transaction of its own; what another one holds is left to the sweep."""
+    """Preempt batches, each in its own transaction; skip locked sessions for the sweep."""
     asked = returned = 0
     last: UUID | None = UUID(int=0)
     while last is not None:
@@ -117,7 +117,7 @@ def _next(executor_id: int, after: UUID) -> list[UUID]:
 
 
 def _preempt(session_ids: Sequence[UUID], executor_id: int) -> tuple[int, int]:
-    # Read anew for each batch: somebody may have given it another reason, or more force.
+    # Read again for each batch: the reason or the force may have changed.
     executor = Executor.objects.get(pk=executor_id)
     locked = lock_sessions(session_ids, skip_locked=True)
     sessions = [each for each in locked if _is_to_drain(each, executor)]
@@ -132,7 +132,7 @@ def _preempt(session_ids: Sequence[UUID], executor_id: int) -> tuple[int, int]:
 
 
 def _is_to_drain(session: LockedSession, executor: Executor) -> bool:
-    """Whether it still is what was found before its lock was had."""
+    """Return whether the session still has to be drained, now that it is locked."""
     here = session.executor == executor.name and phase_of(session.status) is Phase.LIVE
     retried = session.session_type == SessionType.BATCH or executor.drain_force
     stays = session.accepted_at is not None and not retried

@@ -1,4 +1,4 @@
-"""Executors: who they are, and the reconciliation of what they hold with what they should."""
+"""Executors: the check of their incarnation, heartbeats, and the reconciliation of leases."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,10 @@ GONE = "the executor no longer has this run"
 
 
 def executor_check(name: str, incarnation: int) -> Executor:
-    """The executor of a call; a newer incarnation takes over, an older one is a `Conflict`."""
+    """Return the executor of a call; a newer incarnation takes over.
+
+    Raises `NotFound`, and `Conflict` for an older incarnation.
+    """
     Executor.objects.filter(name=name, incarnation__lt=incarnation).update(
         incarnation=incarnation, round=0
     )
@@ -46,8 +49,8 @@ def _superseded(executor: Executor) -> Conflict:
 
 
 class Heartbeat(NamedTuple):
-    """What was found on the way: the executor's leases, whether any session waits, and the projects
-    of whose troubles nobody has to know any more."""
+    """The result of a heartbeat: the executor's leases, whether any session waits, and the projects
+    whose troubles need not be reported any more."""
 
     held: Sequence[HeldLease]
     waiting: bool
@@ -55,7 +58,7 @@ class Heartbeat(NamedTuple):
 
 
 class _Heard(NamedTuple):
-    """`fenced`: nothing runs any more of an agent that this one replaced."""
+    """A row of the heartbeat statement. `fenced`: no run of a replaced agent can still be alive."""
 
     executor_id: int
     holds: bool
@@ -63,8 +66,8 @@ class _Heard(NamedTuple):
     fenced: bool
 
 
-# One statement, since this is what an idle server does most of the time. An agent on another state
-# directory knows nothing of the one before, which may go on until its leases run out.
+# One statement, since an idle server does mostly this. An agent on another state directory does not
+# know the runs of the one before, which may go on until their leases end.
 _HEARTBEAT = """
     UPDATE scheduler_executor e
     SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
@@ -83,11 +86,11 @@ _HEARTBEAT = """
 
 
 def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
-    """Record that the executor lives, which renews its leases, and settle what it lost.
+    """Record that the executor lives, which renews its leases, and settle the runs that it lost.
 
-    Raises `NotFound` for an unknown executor and `Conflict` for a superseded agent, and for a call
-    that a later one of the same agent has overtaken: what that agent knew then says nothing of the
-    leases that it got since, and it must not take the answer for a renewal.
+    Raises `NotFound` for an unknown executor. Raises `Conflict` for a superseded agent, and for a
+    call that a later one of the same agent has overtaken: the overtaken call does not know the
+    leases granted since, and its answer must not count as a renewal.
     """
     with atomic_step("heartbeat"):
         troubles = project_troubles(name, call.project_troubles)
@@ -126,14 +129,14 @@ def _heard(name: str, call: LeaseCall, troubles: Troubles) -> _Heard:
 
 
 def lease_silence() -> float:
-    """Seconds without a call after which no agent's run should go on: it has fenced them."""
+    """Return the seconds of silence after which an agent has fenced (stopped) its runs."""
     return float(settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"])
 
 
 def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> None:
-    """Runs that the executor does not have: not accepted ones go back free, the others ended.
+    """Take back leases that were not accepted, and settle the others, for runs that are missing.
 
-    Until what it replaced is `fenced` these may go on, and are left alone.
+    Runs of a replaced agent may go on until it is `fenced`; until then accepted leases stay.
     """
     tokens = {lease.session_id: lease.fencing_token for lease in missing}
     sessions = [
@@ -149,7 +152,7 @@ def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> 
 
 
 def lost_end(session: LockedSession, message: str, **facts: object) -> End:
-    """The end of a run of which nobody can say more than that its executor lost it."""
+    """Return the end of a run of which we know only that its executor lost it."""
     return End(
         Termination(lease_expired=True, node=session.node),
         message=message,
@@ -159,10 +162,10 @@ def lost_end(session: LockedSession, message: str, **facts: object) -> End:
 
 
 def leases_sweep_orphans() -> int:
-    """Delete leases that no longer count; how many."""
+    """Delete leases that no longer count. Return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
-            # By session and token, so that a lease which is granted meanwhile is not the one.
+            # By session and token, so that a lease granted meanwhile is kept.
             "DELETE FROM scheduler_lease WHERE (session_id, fencing_token) IN ("
             "SELECT l.session_id, l.fencing_token FROM scheduler_lease l "
             "JOIN sessions_app_session s ON s.id = l.session_id "

@@ -1,4 +1,4 @@
-"""Expiry: leases that nobody accepted, and runs whose executor fell silent."""
+"""Expiry: leases that were not accepted in time, and runs whose executor is silent."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ class Overdue(NamedTuple):
 
 
 class ExpireResult(NamedTuple):
-    """How many sessions one sweep touched."""
+    """The numbers of sessions that one sweep changed."""
 
     returned: int
     lost: int
@@ -38,7 +38,7 @@ class ExpireResult(NamedTuple):
 
 
 def leases_expire() -> ExpireResult:
-    """One batch of each kind of expiry; run again while something was done."""
+    """Process one batch of each kind of expiry; call again while a count is above 0."""
     if not _anything_overdue():
         return ExpireResult(0, 0, 0)
     return ExpireResult(_expire_unaccepted(), _mark_lost(), _settle_unconfirmed())
@@ -73,7 +73,7 @@ _ANYTHING = f"SELECT EXISTS ({_UNACCEPTED}) OR EXISTS ({_SILENT}) OR EXISTS ({_U
 
 
 def _anything_overdue() -> bool:
-    """One cheap statement for the usual sweep, which finds nothing."""
+    """Return whether any lease is overdue, by one cheap statement: most sweeps find nothing."""
     with connection.cursor() as cursor:
         cursor.execute(_ANYTHING, [*_timeout(), 1, lease_silence(), 1, *_patience(), 1])
         row: tuple[bool] = cursor.fetchone()
@@ -95,7 +95,7 @@ def _overdue(query: str, parameters: Sequence[float]) -> dict[UUID, Overdue]:
 
 
 def _locked(overdue: dict[UUID, Overdue]) -> list[LockedSession]:
-    """Those that still hold the lease in question, locked; busy ones are left to the next sweep."""
+    """Lock and return the sessions that still hold the overdue lease; skip locked ones."""
     return [
         session
         for session in lock_sessions(list(overdue), skip_locked=True)

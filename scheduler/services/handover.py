@@ -1,4 +1,4 @@
-"""What an executor is told about the sessions that it leases."""
+"""The content of leases: what an executor gets to know of the sessions that it leases."""
 
 import json
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from sessions_app.db.bulk import array
 from sessions_app.services.secrets.stored import environ_read
 
 SHORT_SPEC = 8192
-"""Characters; a longer one is not kept."""
+"""Maximum length of a cached specification, in characters."""
 
 
 class _Row(NamedTuple):
-    """A session with its names; the specification comes as JSON text."""
+    """A session with its names; the specification is JSON text."""
 
     id: UUID
     root_id: UUID
@@ -31,11 +31,11 @@ class _Row(NamedTuple):
     previous_cause: str | None
     previous_exit_code: int | None
     secret_environ: str | None
-    """As it is stored."""
+    """The stored, encrypted text."""
     spec: str
 
 
-# A hundred sessions often share one text, and as text it is cheap to compare and to keep.
+# Hundreds of sessions often share one specification, and text is cheap to compare and cache.
 _READ = """
     SELECT s.id, s.root_id, s.parent_id, s.retry_count, s.job_set, s.name, d.name || '/' || p.name,
         q.name, f.retry_cause, f.exit_code, c.secret_environ,
@@ -56,7 +56,7 @@ _READ = """
 
 
 class Handover(NamedTuple):
-    """Leases in full, and why some sessions cannot be handed over."""
+    """The leases in full, and the reasons why some sessions cannot be handed over."""
 
     leases: list[LeasedSession]
     withheld: dict[UUID, str]
@@ -68,10 +68,10 @@ TOO_OLD = "its executor's agent is too old to give it its secret_environ: update
 def leased_sessions(
     tokens: Mapping[UUID, int], avoided: Mapping[UUID, str], *, secrets: bool
 ) -> Handover:
-    """The leases of these sessions in full, in the order of `tokens`; `avoided` are nodes.
+    """Return the leases of these sessions in full, in the order of `tokens`.
 
-    Those with secrets are withheld where the agent does not give them to runs, or they cannot be
-    read.
+    `avoided` are the nodes to avoid, by session. Sessions with secrets are withheld if the agent
+    cannot pass them to runs (`secrets` is false), or if they cannot be decrypted.
     """
     handed = Handover([], {})
     if not tokens:
@@ -92,7 +92,7 @@ def leased_sessions(
 
 
 def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
-    # Everything here comes from our own tables: checked when it was written.
+    # No validation: the values come from our own tables and were checked when written.
     short = len(row.spec) <= SHORT_SPEC
     return LeasedSession.model_construct(
         session_id=row.id,
@@ -115,7 +115,7 @@ _short_spec = lru_cache(maxsize=256)(_spec)
 
 
 def _environment(row: _Row) -> dict[str, str]:
-    """The variables that tell an attempt who it is and what became of the one before."""
+    """Return the variables that tell an attempt who it is and how the previous one ended."""
     exit_code = row.previous_exit_code
     return {
         "REPRISE_SESSION_ID": str(row.id),

@@ -1,4 +1,4 @@
-"""Reports that change nothing: the events that keep them, and who may leave one."""
+"""Reports that change nothing: the events that record them, and their limits."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -11,7 +11,7 @@ from sessions_app.services.write.transitions import Event
 
 IGNORED_EVENT = "session.report_ignored"
 MOST_IGNORED = 20
-"""Events of ignored reports that a session gets under one lease; later ones leave no event."""
+"""Maximum number of ignored-report events that a session gets under one lease."""
 
 _FORMER = """
     SELECT session_id, (data ->> 'fencing_token')::bigint FROM sessions_app_sessionevent
@@ -34,13 +34,13 @@ def former_leases(executor: str, session_ids: Sequence[UUID]) -> set[tuple[UUID,
 
 
 def ignored_counts(session_ids: Sequence[UUID]) -> dict[UUID, int]:
-    """Return how many ignored reports each session's log keeps since its newest lease."""
+    """Return how many ignored reports each session's log has since its newest lease."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS, [array(session_ids), IGNORED_EVENT])
         return dict.fromkeys(session_ids, 0) | dict(cursor.fetchall())
 
 
 def ignored_event(report: Report, detail: str) -> Event:
-    """Return the event that keeps what an ignored report said, and why it was ignored."""
+    """Return the event that records an ignored report, and why it was ignored."""
     told = {"status": report.status.value, "seq": report.seq, "fencing_token": report.fencing_token}
     return Event(IGNORED_EVENT, {"reason": detail, "report": told})

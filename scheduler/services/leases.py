@@ -1,4 +1,4 @@
-"""Leases: granting them to an executor, taking them back, and telling it what to stop."""
+"""Leases: grant them to an executor, delete them, and tell the executor which runs to stop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -27,11 +27,11 @@ MAX_GRANTS = 500
 
 
 class LeaseRound(NamedTuple):
-    """What one round granted, and whether there is what could be granted before long."""
+    """The leases of one round, and how many lines still wait."""
 
     leases: list[LeasedSession]
     passed_over: int
-    """Kinds of sessions that wait for room, or that others were about to take."""
+    """Lines that wait for room, or whose sessions another round was about to take."""
 
 
 _NOTHING = Handover([], {})
@@ -40,7 +40,7 @@ _NOTHING = Handover([], {})
 def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRound:
     """Grant waiting sessions to an executor as far as it has room, most important first.
 
-    `secrets` says whether its agent gives runs their secret variables.
+    `secrets` says whether its agent can pass secret variables to runs.
     """
     with atomic_step("lease"):
         handed, left_waiting = _allocate(name, incarnation, secrets=secrets)
@@ -50,7 +50,7 @@ def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRo
 
 
 def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, int]:
-    """What is granted, and the kinds of sessions that wait on."""
+    """Return the granted leases, and the number of lines that still wait."""
     executor = lock_executor(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
         return _NOTHING, 0
@@ -68,8 +68,8 @@ def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, 
 def _fail(withheld: Mapping[UUID, str]) -> None:
     """End leased sessions that cannot be handed over, in a step of its own: it locks their roots.
 
-    Of those that are not ended because this process dies the executor does not hear: its next call
-    sends them back to their queue.
+    If this process dies first, the executor does not know the lease, and its next call sends the
+    session back to its queue.
     """
     ends = {
         key: End(
@@ -82,7 +82,7 @@ def _fail(withheld: Mapping[UUID, str]) -> None:
     leases_delete(sessions_settle(ends))
 
 
-# The conflict is a lease of an earlier life of the session that nobody has swept yet.
+# The conflict is a lease from earlier in the session's life that no sweep has deleted yet.
 _INSERT = """
     INSERT INTO scheduler_lease (session_id, executor_id, fencing_token, granted_at, accepted)
     SELECT v.session_id, %s, v.fencing_token, %s, false
@@ -96,7 +96,7 @@ _INSERT = """
 
 
 def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
-    """Write the leases; the fencing token of each session."""
+    """Write the leases. Return the fencing token of each session."""
     sessions = found.sessions
     tokens = dict(
         zip((session.id for session in sessions), next_fencing_tokens(len(sessions)), strict=True)
@@ -125,7 +125,7 @@ def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, i
 
 
 def leases_delete(session_ids: Sequence[UUID]) -> None:
-    """Forget the leases of these sessions; there is room again."""
+    """Delete the leases of these sessions, which makes room, and wake executors after commit."""
     if session_ids:
         with connection.cursor() as cursor:
             cursor.execute(
@@ -143,10 +143,10 @@ _GRACES = """
 
 
 def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
-    """The runs of a call that must end: cancelled, preempted, lost, not its executor's any more, or
-    with pods that do not start.
+    """Return the runs of a call that must end.
 
-    `held` are the executor's leases.
+    These are runs that are cancelled, preempted or lost, runs whose pods do not start, and runs
+    that no longer belong to the executor. `held` are the executor's leases.
     """
     if not runs:
         return []
@@ -175,7 +175,7 @@ def stops_for(held: Sequence[HeldLease], runs: Sequence[Run]) -> list[Stop]:
 
 
 def lease_keys(leases: Iterable[Run | HeldLease]) -> set[tuple[int, int]]:
-    """The token and the session of each lease; an id as its number, which is cheap to hash."""
+    """Return the token and the session of each lease; ids as numbers, which are cheap to hash."""
     return {(lease.fencing_token, lease.session_id.int) for lease in leases}
 
 

@@ -1,4 +1,4 @@
-"""Why a session waits, as the next round would find."""
+"""The reason why a session waits, as the next lease round would find it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,29 +21,31 @@ from sessions_app.models import Session
 from sessions_app.selectors.why_pending import MOST_AHEAD, Reason, WhyPending
 
 MOST_NAMED = 3
-"""So many executors are named in a message."""
+"""Maximum number of executors named in a message."""
 
 
 class _Look(NamedTuple):
-    """What an executor could do for a session: why not if it were empty, and why not now."""
+    """One executor and a session: why it would not fit if empty (`never`), and why not `now`."""
 
     executor: Executor
     never: Misfit | None
     now: Misfit | None
     avoided: bool
     troubled: str
-    """What keeps the executor from the sessions of this project."""
+    """The trouble that keeps the executor from sessions of this project; "" for none."""
 
     @property
     def open(self) -> bool:
-        """Whether the executor takes sessions of this project at present."""
+        """Return whether the executor takes sessions of this project now."""
         executor = self.executor
         return not (executor.cordoned or executor.trouble or self.troubled)
 
 
 def pending_explain(session: Session, quota: Held | None) -> WhyPending:
-    """The strongest reason for which a waiting session is not leased yet; `quota` holds it, if
-    any does."""
+    """Return the strongest reason why a waiting session is not leased yet.
+
+    `quota` is the quota that holds it back, if any.
+    """
     ahead = _ahead(session)
     if quota is not None:
         return WhyPending(Reason.QUOTA, str(quota), ahead)
@@ -83,14 +85,14 @@ def _reason(session: Session) -> tuple[Reason, str]:
 
 
 def _able(looks: Sequence[_Look]) -> list[_Look]:
-    """Those that could run it if they were empty."""
+    """Return the executors that could run it if they were empty."""
     able = [look for look in looks if look.never is None]
-    # A node that is avoided gives way where no other could ever run the session.
+    # An avoided node is allowed if no other node could ever run the session.
     return able or [look for look in looks if look.never and look.never.resource == ANOTHER_NODE]
 
 
 def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
-    """Why no open executor could ever run it."""
+    """Return the reason why no open executor could ever run it."""
     uncordoned = [look for look in looks if not look.executor.cordoned]
     if kept := _able([look for look in uncordoned if look.troubled and not look.executor.trouble]):
         texts = [f"{look.executor.name}: {look.troubled}" for look in kept[:MOST_NAMED]]
@@ -109,7 +111,7 @@ def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
 
 def _cordons(looks: Sequence[_Look]) -> str:
     named = [look.executor for look in looks[:MOST_NAMED]]
-    # One that was closed by an older version has no reason.
+    # An executor cordoned by an older version has no reason.
     texts = [": ".join(filter(None, (each.name, each.cordon_reason))) for each in named]
     return _listed(texts, len(looks))
 
@@ -123,10 +125,10 @@ def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[
 
 
 def _executors(project_id: int) -> list[Executor]:
-    """Those that live and serve the project; cordoned ones and those in trouble too."""
+    """Return live executors that serve the project, also those cordoned or in trouble."""
     serving = Executor.objects.filter(Q(projects=None) | Q(projects=project_id))
     alive = serving.filter(last_seen_at__gte=silent_before(database_now()))
-    # In trouble they say that they take none.
+    # An executor in trouble reports a limit of 0 sessions.
     willing = alive.filter(Q(max_sessions__gt=0) | ~Q(trouble=""))
     return list(willing.order_by("name").distinct())
 
@@ -178,7 +180,7 @@ _HEADS = f"""
 
 
 def _ahead(session: Session) -> int:
-    """How many sessions of its queue go before it, up to `MOST_AHEAD`."""
+    """Return how many sessions of its queue go before it, at most `MOST_AHEAD`."""
     keys = queue_keys(session.queue_id)
     with connection.cursor() as cursor:
         cursor.execute(_MINE, [session.pk])

@@ -1,4 +1,4 @@
-"""One lease call, whole, and the parts that a long poll repeats."""
+"""One lease call, and the parts of it that a long poll repeats."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from scheduler.wire import LeaseAnswer, LeaseCall, Stop
 
 
 def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
-    """Heartbeat, stops and leases, answered at once."""
+    """Record the heartbeat and return stops and leases at once."""
     heard = executor_heartbeat(name, call)
     stops = stops_for(heard.held, call.runs)
     granted = LeaseRound([], 0)
@@ -22,7 +22,7 @@ def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
 
 
 def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
-    """What there is for an executor now, and how many sessions did not fit."""
+    """Return the stops and leases for an executor now, and how many lines still wait."""
     stops: list[Stop] = []
     if call.runs:
         executor_id = Executor.objects.values_list("pk", flat=True).get(name=name)

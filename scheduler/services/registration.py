@@ -1,4 +1,4 @@
-"""Making an executor known, before its agent calls in for the first time."""
+"""Registration of an executor before the first call of its agent."""
 
 import re
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from sessions_app.models.tenants import LABEL_PATTERN
 
 @transaction.atomic
 def executor_ensure(*, name: str, projects: Sequence[Project], by: str) -> tuple[Executor, bool]:
-    """The executor of this name, which serves these projects among others; whether it is new.
+    """Make an executor serve these projects, too. Return it, and whether it is new.
 
-    One that is there and serves every project keeps doing so. Raises `InvalidInput` for a name
+    An existing executor that serves every project keeps doing so. Raises `InvalidInput` for a name
     that cannot be part of an address.
     """
     if not re.fullmatch(LABEL_PATTERN, name):

@@ -1,4 +1,4 @@
-"""Executors as operators know them: made with a token, changed, closed and deleted."""
+"""The operators' changes to executors: create with a token, change, cordon and delete."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,17 +14,18 @@ from sessions_app.services.access.tokens import executor_tokens_revoke, token_cr
 from sessions_app.services.write.records import cordon_check, record_save
 
 DECIDED = frozenset({"name", "projects", "unconfirmed_after", "cordoned", "cordon_reason"})
-"""What operators decide of an executor; the rest it says itself."""
+"""The fields of an executor that operators set; the executor reports the rest."""
 LONGEST = 366 * 86_400
-"""Seconds of `unconfirmed_after`: what is beyond would overflow the sweep, of all executors."""
+"""Maximum of `unconfirmed_after` in seconds; larger values would overflow the sweep."""
 CORDON = frozenset({"cordoned", "cordon_reason"})
 NO_DRAIN = {"draining_since": None, "drained_by": "", "drain_force": False}
 
 
 def executor_create(executor: Executor, *, projects: Sequence[Project], by: str) -> str:
-    """Make an executor that serves these projects, without any all; its token, which is not kept.
+    """Create an executor for these projects (none: all). Return its token, which is not stored.
 
-    Tokens that are left of an earlier executor of its name end. Raises `Conflict` if there is one.
+    Revokes tokens left by an earlier executor of the same name. Raises `Conflict` if the name is
+    taken.
     """
     cordon_check(cordoned=executor.cordoned, reason=executor.cordon_reason)
     try:
@@ -45,7 +46,7 @@ def executor_save(
     fields: Collection[str],
     projects: Sequence[Project] | None = None,
 ) -> None:
-    """Write these fields of an executor that is there, and if given whom it serves.
+    """Write these fields of an existing executor, and if given the projects that it serves.
 
     Raises `InvalidInput` if it is cordoned without a reason, `NotFound` if it is gone.
     """
@@ -65,19 +66,19 @@ def executor_save(
 
 
 def executor_cordon(executor: Executor, *, reason: str, by: str) -> None:
-    """Give it no new leases; what runs goes on."""
+    """Cordon an executor: it gets no new leases, its runs continue."""
     executor.cordoned, executor.cordon_reason = True, reason
     executor_save(executor, by=by, fields=CORDON)
 
 
 def executor_uncordon(executor: Executor, *, by: str) -> None:
-    """Give it leases again; if it was being drained, that is over."""
+    """Uncordon an executor: it gets leases again, and a drain ends."""
     executor.cordoned, executor.cordon_reason = False, ""
     executor_save(executor, by=by, fields=CORDON)
 
 
 def executor_token_renew(executor: Executor, *, by: str) -> str:
-    """Make the one token with which its agent may call from now on; the secret, which is not kept.
+    """Create the only token that its agent may use from now on. Return it; it is not stored.
 
     Raises `NotFound` if the executor is gone.
     """
@@ -88,9 +89,9 @@ def executor_token_renew(executor: Executor, *, by: str) -> str:
 
 
 def executor_delete(executor: Executor, *, by: str) -> None:
-    """Delete an executor and its tokens; a `Conflict` while it holds leases."""
+    """Delete an executor and its tokens. Raises `Conflict` while it holds leases."""
     with transaction.atomic():
-        # A round that grants it something holds the same lock.
+        # A lease round for this executor takes the same lock.
         locked = _locked(executor)
         held = Lease.objects.filter(executor=locked).count()
         if held:

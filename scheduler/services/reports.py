@@ -1,8 +1,8 @@
-"""Reports of executors: facts become states, each at most once, in bulk.
+"""Reports of executors: the facts become statuses, each at most once, in bulk.
 
-A report counts only from the executor that the session names. Under a lease that an executor held
-before, its report is stale. Any other report is answered as if the session did not exist, so that
-an executor can neither disturb the runs of others nor learn of them.
+A report counts only from the executor that the session names. A report under a lease that its
+executor held before is stale. Any other report is answered as if the session did not exist, so that
+an executor can neither disturb the runs of others nor learn about them.
 """
 
 import logging
@@ -45,31 +45,31 @@ UNKNOWN = "there is no such session"
 NOT_ITS_LEASE = "the lease is no longer the session's"
 PROGRESS_EVENT = "session.progress"
 MOST_OF_SESSION = 50
-"""Reports of one session that one call applies: each takes a turn of some statements."""
+"""Maximum number of reports of one session in a call: each needs a turn of several statements."""
 RUN_SLACK = timedelta(seconds=60)
-"""Added to a run's own deadline before it is believed to be over."""
+"""Time after a run's own deadline until we assume that it has ended."""
 _ORDER = {status: position for position, status in enumerate(LIVE_STATUSES)}
 
 
 @dataclass(slots=True)
 class _Batch:
-    """The state of one transaction's work on reports."""
+    """The state of one transaction that applies reports."""
 
     now: datetime
     sessions: dict[UUID, LockedSession]
     existing: set[UUID]
     former: set[tuple[UUID, int]]
-    """Sessions that this executor held before, each with the fencing token of that lease."""
+    """Sessions that this executor held before, with the fencing token of that lease."""
     ignored: dict[UUID, int] = field(default_factory=dict)
-    """Events of ignored reports that a session has under its present lease, where it is known."""
+    """Number of ignored-report events of a session under its present lease; filled when needed."""
     accepted: list[UUID] = field(default_factory=list)
     settled: list[UUID] = field(default_factory=list)
     pods: dict[UUID, Report] = field(default_factory=dict)
-    """The newest report of each session that shows a pod."""
+    """The newest applied report of each session that shows a pod."""
 
 
 def reports_apply(name: str, incarnation: int, raw: Sequence[Any]) -> list[Outcome]:
-    """Apply reports of executor `name`; one outcome each, in their order.
+    """Apply reports of executor `name`. Return one outcome each, in their order.
 
     Raises `NotFound` for an unknown executor and `Conflict` for a superseded agent.
     """
@@ -86,7 +86,7 @@ def reports_apply(name: str, incarnation: int, raw: Sequence[Any]) -> list[Outco
 
 
 def _put_off(reports: Mapping[int, Report]) -> dict[int, Outcome]:
-    """Answer `busy` for what a call brings beyond `MOST_OF_SESSION` of one session, in order."""
+    """Answer `busy` for the reports of a session beyond `MOST_OF_SESSION`, by position."""
     counts = Counter(report.session_id for report in reports.values())
     if not counts or max(counts.values()) <= MOST_OF_SESSION:
         return {}
@@ -150,7 +150,7 @@ def _existing(name: str, ids: set[UUID]) -> set[UUID]:
 
 
 def _turns(reports: Mapping[int, Report]) -> Iterator[dict[int, Report]]:
-    """Reports in turns with at most one of each session, those of a session by `seq`."""
+    """Yield turns with at most one report of each session; a session's reports in their order."""
     queues: dict[UUID, list[tuple[int, Report]]] = defaultdict(list)
     for position, report in reports.items():
         queues[report.session_id].append((position, report))
@@ -233,13 +233,13 @@ def _judge(session: LockedSession, report: Report) -> tuple[str, str]:
 
 
 def _confirms(name: str, session: LockedSession, report: Report) -> bool:
-    """Whether the report tells the end of a run that was settled without it."""
+    """Return whether the report confirms the end of a run that was settled without it."""
     own = report.fencing_token == session.fencing_token and session.executor == name
     return own and session.status in FINAL_STATUSES and report.status in FINAL_STATUSES
 
 
 def _numbered(session: LockedSession, report: Report) -> dict[str, Any]:
-    """Reports of the lease that counts are numbered, also those that are ignored."""
+    """Return the new report number; reports of the current lease count even if they are ignored."""
     if report.fencing_token != session.fencing_token or session.status in FINAL_STATUSES:
         return {}
     return {"report_seq": max(report.seq, session.report_seq)}
@@ -269,7 +269,7 @@ def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
 
 
 def _told(report: Report) -> str:
-    """What it is doing or waits for. What may end its start is said as the end would say it."""
+    """Return what the session is doing or waits for; a failed start in the words of its end."""
     if report.pod is None or report.status not in STARTING:
         return report.message
     state = assess(report.pod)
@@ -281,9 +281,9 @@ def _told(report: Report) -> str:
 
 
 def _is_news(session: LockedSession, report: Report) -> bool:
-    """Whether it tells more than it did: another status, or what it is doing or waits for.
+    """Return whether the report has another status, or a message about a run that is not stopping.
 
-    What is being stopped goes on saying why.
+    A run that is being stopped keeps the message that says why.
     """
     if report.status != session.status:
         return True
@@ -293,8 +293,7 @@ def _is_news(session: LockedSession, report: Report) -> bool:
 def _end(report: Report) -> End:
     succeeded = report.status is Status.TERMINATED
     said = Termination.from_json(report.termination)
-    # What the termination does not say, or says in a form that cannot be read, is taken from the
-    # report around it.
+    # Facts that the termination lacks, or that cannot be read, come from the report around it.
     exit_code = said.exit_code if said.exit_code is not None else report.exit_code
     termination = replace(
         said,
@@ -302,12 +301,12 @@ def _end(report: Report) -> End:
         exit_code=0 if succeeded and exit_code is None else exit_code,
         node=said.node or report.node,
     )
-    # What became of a pod is told by its facts, not by what was heard of it before.
+    # The facts of a pod describe its end, not an earlier message.
     message = report.message
     of_a_pod = report.termination is not None and "pod" in report.termination
     if of_a_pod and not succeeded and not said.lease_expired:
         message = told_of(termination)
-    # A node that is gone has stopped nothing that anybody saw.
+    # Nobody saw the run stop on a node that is gone.
     unfenced = report.termination is not None and report.termination.get("unfenced") is True
     return End(
         termination,
@@ -326,7 +325,7 @@ def _end(report: Report) -> End:
 def _remember(
     batch: _Batch, session: LockedSession, report: Report, outcome: str, *, noted: bool
 ) -> None:
-    """Bring the copy of the row up to date for the next turn; `noted` says that it got an event."""
+    """Update the copy of the row for the next turn; `noted` says that the session got an event."""
     if outcome == APPLIED and session.accepted_at is None:
         batch.accepted.append(session.id)
     if outcome == APPLIED and report.pod is not None:
@@ -335,7 +334,7 @@ def _remember(
         batch.settled.append(session.id)
         batch.sessions[session.id] = session._replace(status=report.status, report_seq=report.seq)
         return
-    # One copy: a row has many fields.
+    # One copy of the row only, since it has many fields.
     values: dict[str, Any] = {}
     if noted:
         values["event_seq"] = session.event_seq + 1

@@ -1,4 +1,4 @@
-"""Leases that an executor hands back."""
+"""Leases that an executor returns."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -15,7 +15,7 @@ from sessions_app.services.sessions.unlease import sessions_unlease
 
 
 def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
-    """Take back leases of which nothing was started; one outcome each, in their order."""
+    """Take back leases for which nothing was started. Return one outcome each, in their order."""
     executor_check(name, incarnation)
     with atomic_step("return"):
         ids = {item.session_id for item in returns}
@@ -63,6 +63,6 @@ def _judge(item: Return, session: LockedSession | None, existing: set[UUID]) -> 
 
 
 def _started_nothing(item: Return, session: LockedSession) -> bool:
-    """Whether an accepted lease can go back: its executor found only then that it has no place."""
+    """Return whether an accepted lease may go back: its executor found no place for it."""
     waits = session.status is Status.PREPARING and session.cancel_requested_at is None
     return item.own_trouble and waits

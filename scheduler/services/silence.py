@@ -1,4 +1,4 @@
-"""How long executors have been silent: what that is called, and telling it once."""
+"""Silence of executors: the health that follows from it, and a log line when it changes."""
 
 import logging
 from datetime import datetime, timedelta
@@ -17,22 +17,22 @@ class Health(StrEnum):
     ALIVE = "alive"
     LATE = "late"
     SILENT = "silent"
-    """For so long that it counts as gone: nothing waits for it."""
+    """Silent for so long that it counts as gone: nothing waits for it."""
     NEVER_HEARD = "never_heard"
 
 
 def late_before(now: datetime) -> datetime:
-    """Who has not been heard since then is late."""
+    """Return the time before which a last heartbeat means `late`."""
     return now - timedelta(seconds=settings.REPRISE["executor_late_after"])
 
 
 def silent_before(now: datetime) -> datetime:
-    """Who has not been heard since then is silent."""
+    """Return the time before which a last heartbeat means `silent`."""
     return now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
 
 
 def health_of(last_seen_at: datetime | None, now: datetime) -> Health:
-    """How an executor is that was heard last at this time."""
+    """Return the health of an executor whose last heartbeat was at this time."""
     if last_seen_at is None:
         return Health.NEVER_HEARD
     if last_seen_at < silent_before(now):
@@ -41,7 +41,7 @@ def health_of(last_seen_at: datetime | None, now: datetime) -> Health:
 
 
 def health_condition(health: Health, now: datetime) -> Q:
-    """The executors that are so."""
+    """Return the condition for executors with this health."""
     late, silent = late_before(now), silent_before(now)
     return {
         Health.ALIVE: Q(last_seen_at__gte=max(late, silent)),
@@ -51,7 +51,7 @@ def health_condition(health: Health, now: datetime) -> Q:
     }[health]
 
 
-# Only where it changes; of several sweeps at once, one.
+# Updates only executors whose lateness changed; of concurrent sweeps, one gets each row.
 _TURNED = """
     UPDATE scheduler_executor
     SET warned_at = CASE WHEN warned_at IS NULL THEN clock_timestamp() END
@@ -62,7 +62,7 @@ _TURNED = """
 
 
 def silence_tell() -> int:
-    """Log which executors have become late, and which of them are heard again; how many."""
+    """Log which executors became late, and which are heard again. Return their number."""
     with connection.cursor() as cursor:
         cursor.execute(_TURNED, [settings.REPRISE["executor_late_after"]])
         turned = cursor.fetchall()

@@ -1,7 +1,7 @@
-"""Start verification: the pods of new runs are looked at until they run, or have failed to.
+"""Start verification: checks the pods of new runs until they run or have failed.
 
-What is looked at is what the executor last said of them, and only while it is heard: facts of an
-executor that is silent, or of before the server was away, say nothing about now.
+A check uses what the executor last reported, and only while the executor is heard. Reports of a
+silent executor, or from before an outage of the server, do not describe the present.
 """
 
 import json
@@ -35,7 +35,7 @@ _ON_ITS_NODE = frozenset({Progress.INITIALIZING, Progress.SUSPECT})
 
 
 class Verified(NamedTuple):
-    """How many starts one batch looked at, and how many of them had failed."""
+    """The number of starts that one batch checked, and how many of them had failed."""
 
     claimed: int
     failed: int
@@ -43,8 +43,11 @@ class Verified(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A lease whose check is due; `heard`, `trouble`: of its executor, not long ago, and of what
-    keeps it from seeing its pods."""
+    """A lease whose check is due.
+
+    `heard` says whether its executor was heard lately; `trouble` is what keeps the executor from
+    seeing its pods.
+    """
 
     session_id: UUID
     fencing_token: int
@@ -57,7 +60,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What one batch writes."""
+    """The changes that one batch writes."""
 
     again: list[tuple[UUID, Again]] = field(default_factory=list)
     over: list[UUID] = field(default_factory=list)
@@ -66,7 +69,7 @@ class _Outcome:
 
 
 def limits() -> Limits:
-    """The settings."""
+    """Return the limits of start checks from the settings."""
     values = settings.REPRISE
     return Limits(
         first=values["start_check_first"],
@@ -79,9 +82,9 @@ def limits() -> Limits:
     )
 
 
-# A pod is as old as its cluster says, but neither older than its lease nor from the future: no
-# clock but the database's moves a deadline by more than that. What no check can forgive is looked
-# at at once, though never before the first check.
+# The pod's creation time is what its cluster says, but neither before its lease nor in the future:
+# a wrong cluster clock cannot move a deadline further. A start that cannot succeed is checked at
+# once, though never before the first check.
 _WATCH = """
     UPDATE scheduler_lease l SET
         pod = nullif(w.pod, 'null')::jsonb,
@@ -111,9 +114,10 @@ _WATCH = """
 
 
 def starts_watch(reports: Mapping[UUID, Report], *, now: datetime) -> None:
-    """Remember the pods of reports on sessions that the caller has locked, by session.
+    """Store the pods of reports on sessions that the caller has locked, by session id.
 
-    The first one of a lease sets the time of its first check; one that runs, or ends, needs none.
+    The first report of a lease sets the time of the first check. A pod that runs or has ended needs
+    no check.
     """
     if not reports:
         return
@@ -155,7 +159,7 @@ def _created_at(pod: Any) -> datetime | None:
 
 
 def next_check() -> float | None:
-    """Seconds until the next check is due; None if there is none."""
+    """Return the seconds until the next check is due; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT extract(epoch FROM min(verify_at) - clock_timestamp())::float8"
@@ -172,10 +176,10 @@ _DUE = """
 
 
 def starts_verify() -> Verified:
-    """Look at one batch of the starts that are due; run again while it was full.
+    """Check one batch of the starts that are due; call again if it was full.
 
-    A start that has failed makes its session TERMINATING, and its executor is told to stop it; what
-    then ends has ended by the facts that are written down here.
+    If a start has failed, its session becomes TERMINATING and its executor is told to stop it. When
+    the run then ends, its end is decided by the facts that are stored here.
     """
     with atomic_step("verify"):
         with connection.cursor() as cursor:
@@ -194,8 +198,8 @@ def starts_verify() -> Verified:
     return Verified(len(due), outcome.failed)
 
 
-# Whoever writes these columns holds the session, so they stay as they are read. What another check
-# has done meanwhile is due no more.
+# Whoever writes these columns holds the session's lock, so the values cannot change here. Leases
+# that another check has handled meanwhile are no longer due.
 _ROWS = """
     SELECT l.session_id, l.fencing_token, l.pod_created_at, l.initializing_since,
         l.initializing_checks, l.unknown_checks, l.suspected, p.scheduling_timeout, l.pod::text,
@@ -245,12 +249,12 @@ def _judge(sessions: Mapping[UUID, LockedSession], rows: Sequence[_Row], now: da
 
 
 def _is_so(row: _Row, state: StartState) -> bool:
-    """Whether it can be believed to be so still: nobody fails for what no one sees."""
+    """Return whether the state is still current: no start fails on facts that nobody can see."""
     return row.heard and (not row.trouble or state.progress is Progress.FAILED)
 
 
 def _state(row: _Row) -> StartState:
-    """With what the cluster's Events said of it last, which the executor has passed on."""
+    """Return the state of the pod, with the last Event that the executor passed on."""
     said = row.status_message[:HEARD_LENGTH].rstrip(". ")
     state = assess(row.pod, said)
     if state.progress is not Progress.INITIALIZING or not said or state.message in said:
@@ -259,7 +263,7 @@ def _state(row: _Row) -> StartState:
 
 
 def _progress(session: LockedSession, row: _Row, state: StartState) -> list[Change]:
-    """Tells what it waits for, where nothing newer was told."""
+    """Return the event that says what the start waits for, unless there is a newer message."""
     message = state.message[:STATUS_MESSAGE_LENGTH]
     on_its_way = state.progress is Progress.INITIALIZING and row.status_message
     if on_its_way or message == row.status_message:

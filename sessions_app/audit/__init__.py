@@ -1,1 +1,1 @@
-"""Who makes a change, and through which door. The entries are read in selectors/."""
+"""The author of a change, and the door it came through. Entries are read in selectors/."""

@@ -1,9 +1,9 @@
-"""Who asks, and through which door: told to the database, whose triggers write the audit log.
+"""The audit context: tells the database who acts through which door, for its audit triggers.
 
-A door says what it is around all that it does (`through`), which costs nothing. A service that
-changes configuration says on whose behalf (`audited`): there, before a statement that writes such
-a table, the two become a setting of the transaction. What reads, and what moves sessions, costs
-no statement more.
+A door names itself around all that it does (`through`), which costs nothing. A service that changes
+configuration names the author (`audited`). Inside that, before a statement that writes such a
+table, both are written to a setting of the transaction. Reads, and changes of sessions, cost no
+additional statement.
 """
 
 import json
@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args
 from django.db import connection, transaction
 
 ENGINE = "reprise"
-"""The author of what no person did."""
+"""The author of changes that no person made."""
 Door = Literal["rest", "graphql", "admin", "web", "task", "command", "sql"]
-"""`sql` is that of what told nothing of itself, such as psql; the actor is the database's role."""
+"""`sql` is the door of clients that named none, such as psql; their actor is the database role."""
 DOORS: tuple[str, ...] = get_args(Door)
 REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL = DOORS
 
@@ -38,17 +38,17 @@ _TELL = "SELECT set_config('reprise.audit', %s, true)"
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """Who acts; `via` says more of the door: the token, the request, the task."""
+    """The author and the door; `via` adds details: the token, the request, the task."""
 
     actor: str = ""
     door: str = COMMAND
     via: dict[str, str] = field(default_factory=dict)
     action: str = ""
-    """What a change is called, if not `<kind>.change`: `executor.drain`."""
+    """The name of the action, if it is not `<kind>.change`: `executor.drain`."""
     telling: bool = False
 
     def told(self) -> str:
-        """The setting that the triggers read."""
+        """Return the text of the setting that the triggers read."""
         facts = {"actor": self.actor, "door": self.door, "via": self.via, "action": self.action}
         return json.dumps(facts)
 
@@ -58,13 +58,13 @@ _current: ContextVar[AuditContext] = ContextVar("audit_context", default=_SCRIPT
 
 
 def current() -> AuditContext:
-    """The context of what runs now; a command's, if no door said what it is."""
+    """Return the context of the running code; that of a command if no door has named itself."""
     return _current.get()
 
 
 @contextmanager
 def through(door: str, **via: str) -> Iterator[None]:
-    """Let what is done within be told as come through a door."""
+    """Record changes inside the block as made through a door."""
     token = _current.set(AuditContext(door=door, via=_known(via)))
     try:
         yield
@@ -73,7 +73,7 @@ def through(door: str, **via: str) -> Iterator[None]:
 
 
 def identify(**via: str) -> None:
-    """Say more of the door that is open, as far as it is known, such as the token."""
+    """Add details about the open door once they are known, such as the token."""
     known = _current.get()
     if known is not _SCRIPT:
         _current.set(replace(known, via={**known.via, **_known(via)}))
@@ -85,10 +85,10 @@ def _known(via: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def audited(*, by: str, action: str = "") -> Iterator[None]:
-    """Let what is changed within be told as done by somebody; without a name as by who is outside.
+    """Record changes inside the block as made by somebody; "" keeps the outer author.
 
-    `action` is what a change is called, if not `<kind>.change`. What the same transaction writes
-    afterwards is nobody's act again.
+    `action` is the name of the action, if it is not `<kind>.change`. Later changes in the same
+    transaction have no author again.
     """
     outer = _current.get()
     inner = replace(outer, actor=by or outer.actor, action=action, telling=True)
@@ -105,7 +105,7 @@ def _telling() -> Iterator[None]:
     teller = _Teller()
     with connection.execute_wrapper(teller):
         yield
-    # The setting ends with the transaction; one that goes on must not say it any longer.
+    # The setting ends with the transaction; if that continues, the setting must be cleared.
     if teller.told and connection.in_atomic_block and not connection.needs_rollback:
         _set("")
 
@@ -116,7 +116,7 @@ def _writes_configuration(sql: str) -> bool:
 
 
 class _Teller:
-    """Tells the database who acts, before each statement that writes configuration."""
+    """Writes the context to the database before each statement that changes configuration."""
 
     told = False
 
@@ -130,7 +130,7 @@ class _Teller:
         if context["connection"].in_atomic_block:
             _set(known.told())
             return execute(sql, params, many, context)
-        # Of a transaction of its own the setting would end with itself.
+        # In autocommit mode the setting would end with its own statement.
         with transaction.atomic():
             _set(known.told())
             return execute(sql, params, many, context)

@@ -1,4 +1,4 @@
-"""Which door a request comes through, for the audit log."""
+"""The middleware that names the door of a request, for the audit log."""
 
 from collections.abc import Callable
 
@@ -12,16 +12,16 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class DoorMiddleware:
-    """Says through which door the changes of a request come; what only reads makes none."""
+    """Names the door for the changes of a request; requests that only read make none."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]):
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Django's hook."""
+        """Answer the request, with its door in the audit context."""
         if request.method in _READING:
             return self.get_response(request)
-        # The id by which the lines of this request are found in the logs.
+        # The id under which the log lines of this request can be found.
         with through(_door(request.path), request_id=bound("request_id")):
             return self.get_response(request)
 

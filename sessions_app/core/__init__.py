@@ -1,1 +1,1 @@
-"""Pure: states, quotas, cursors, errors. No Django, no database."""
+"""Pure values: states, quotas, cursors, errors. No Django, no database."""

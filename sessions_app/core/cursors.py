@@ -1,4 +1,4 @@
-"""Places in the log, in the order in which it became visible to readers. Pure."""
+"""Cursors: positions in the log, in the order in which events became visible. Pure."""
 
 import re
 from typing import NamedTuple
@@ -9,9 +9,10 @@ _XID8 = 2**64
 
 
 class Cursor(NamedTuple):
-    """An event's place: the life of the database, the transaction that wrote it, its id.
+    """The position of an event: the epoch of the database, the writing transaction, the event's id.
 
-    Cursors compare as readers get the events: one that was read is never behind one that comes.
+    Cursors compare in the order in which readers get the events: one that was read is always before
+    one that comes.
     """
 
     epoch: int
@@ -23,11 +24,11 @@ class Cursor(NamedTuple):
 
 
 START = Cursor(0, 0, 0)
-"""Before all events."""
+"""The position before all events."""
 
 
 def parse_cursor(text: str) -> Cursor:
-    """A cursor as `str` writes it; raises `ValueError`."""
+    """Return the cursor that `str` wrote. Raises `ValueError`."""
     found = _WRITTEN.fullmatch(text)
     cursor = Cursor(*map(int, found.groups())) if found else None
     if cursor is None or max(cursor.epoch, cursor.id) >= _BIGINT or cursor.xid >= _XID8:

@@ -1,7 +1,7 @@
-"""Secrets at rest: encrypted under the newest of the server's keys, read under each of them.
+"""Secrets at rest: encrypted under the newest of the server's keys, read under any of them.
 
-What is stored says which key it needs: the key's id, a full stop, and a Fernet token. Nothing but
-the key itself tells what is in it, not even whether two are equal.
+The stored text is the id of its key, a full stop, and a Fernet token. Without the key nothing can
+be learned from it, not even whether two secrets are equal.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from sessions_app.core.errors import SecretUnreadable
 SHORTEST_KEY = 32
 ID_LENGTH = 8
 _SEPARATOR = "."
-# In the standard alphabet of base64. A server of the version before takes it for the secret of a
-# webhook: what it signs with that is refused by the receiver, and sent again by a newer server.
+# Stored in base64's standard alphabet. A server of the version before takes the text for a
+# webhook's secret; receivers refuse what it signs with that, and a newer server sends it again.
 _STORED = str.maketrans("-_", "+/")
 _TOKEN = str.maketrans("+/", "-_")
 
@@ -26,8 +26,8 @@ _TOKEN = str.maketrans("+/", "-_")
 class EncryptionKeys:
     """The server's keys, newest first, each of `SHORTEST_KEY` random characters or more.
 
-    Raises `ValueError` for a key that is too short, or there twice; without any, nothing can be
-    encrypted or read. `made_up` are those that this process made for itself.
+    Raises `ValueError` for a key that is too short or repeated. Without keys nothing can be
+    encrypted or read. `made_up` says that this process generated the keys itself.
     """
 
     def __init__(self, keys: Sequence[str], *, made_up: bool = False):
@@ -41,16 +41,16 @@ class EncryptionKeys:
 
     @property
     def newest(self) -> str:
-        """The id of the key under which everything new is encrypted."""
+        """Return the id of the key that encrypts new secrets."""
         return self.ids[0]
 
     def encrypt(self, text: str) -> str:
-        """The text as it is stored."""
+        """Return the encrypted text, as it is stored."""
         token = self._ciphers[self.newest].encrypt(text.encode()).decode("ascii")
         return f"{self.newest}{_SEPARATOR}{token.translate(_STORED)}"
 
     def decrypt(self, stored: str) -> str:
-        """The text that was stored; raises `SecretUnreadable`."""
+        """Return the text that was encrypted. Raises `SecretUnreadable`."""
         key_id, _, token = stored.partition(_SEPARATOR)
         cipher = self._ciphers.get(key_id)
         if cipher is None:

@@ -1,8 +1,8 @@
-"""What services refuse, in the words of the domain; the doors turn it into their own form."""
+"""Refusals of services, in the terms of the domain; the doors translate them to their own form."""
 
 
 class DomainError(Exception):
-    """Base: `title` names the kind, the text says what happened and what to do."""
+    """The base of refusals. `title` names the kind; the text says what happened and what to do."""
 
     title = "The request cannot be carried out"
 
@@ -12,7 +12,7 @@ class DomainError(Exception):
 
 
 class InvalidInput(DomainError):
-    """Something that was sent is wrong; `errors` names the fields."""
+    """An input is wrong; `errors` names the fields."""
 
     title = "The request is not valid"
 
@@ -22,25 +22,25 @@ class InvalidInput(DomainError):
 
 
 class NotFound(DomainError):
-    """There is no such thing, or the actor may not see it."""
+    """The thing does not exist, or the actor may not see it."""
 
     title = "Not found"
 
 
 class NotPermitted(DomainError):
-    """The actor may see the thing, but not do this with it."""
+    """The actor may see the thing, but may not do this with it."""
 
     title = "Not permitted"
 
 
 class TooLarge(DomainError):
-    """More is asked for at once than one call does; the text says how to ask for less."""
+    """The call asks for too much at once; the text says how to ask for less."""
 
     title = "Too much for one call"
 
 
 class Conflict(DomainError):
-    """The state of things does not allow it; `extra` goes into the problem detail."""
+    """The present state does not allow it; `extra` goes into the problem detail."""
 
     title = "Conflict"
 
@@ -50,7 +50,7 @@ class Conflict(DomainError):
 
 
 class Outdated(DomainError):
-    """It is not what the caller has read any more."""
+    """The record has changed since the caller read it."""
 
     title = "Changed meanwhile"
 
@@ -62,7 +62,7 @@ class SecretUnreadable(DomainError):
 
 
 class QuotaExceeded(DomainError):
-    """There is no room for it; `extra` names the quota, what is in use of it and its limit."""
+    """The quota has no room; `extra` names the quota, its use and its limit."""
 
     title = "Quota exceeded"
 

@@ -1,7 +1,7 @@
-"""The state of a session at any moment, from its events alone. Pure.
+"""Folding: the state of a session at any moment, from its events alone. Pure.
 
-Each event's `data` holds the new values of the facts that it changed, so folding is overwriting.
-The decision is a fact like the others; a later event may change a part of it.
+Each event's `data` holds the new values of the facts that it changed, so folding overwrites them
+one after another. The decision is a fact, too; a later event may change a part of it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,10 +29,10 @@ DECISION_FACTS = (
 
 
 def fold(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The facts after `events`, which are the `data` of one session's events in order of `seq`.
+    """Return the facts after `events`, the `data` of one session's events in order of `seq`.
 
-    Returns the keys of `FACTS` that were ever said, and `decision` (of `DECISION_FACTS`) if there
-    was one. Keys that are no facts are ignored.
+    The result has the keys of `FACTS` that ever had a value, and `decision` (of `DECISION_FACTS`)
+    if there was one. Other keys are ignored.
     """
     state: dict[str, Any] = {}
     for data in events:

@@ -1,6 +1,6 @@
-"""What a project and its domain may have at once, and what is left of it. Pure.
+"""Quotas: the limits of a project and its domain, and what is left of them. Pure.
 
-A quota is known by the field that sets it: `sessions` (those on an executor), `pending_sessions`
+A quota is named by the field that sets it: `sessions` (those on an executor), `pending_sessions`
 (those that wait), and `resources.<name>` (what those on an executor ask for together).
 """
 
@@ -17,19 +17,19 @@ PENDING = "pending_sessions"
 RESOURCES = "resources."
 MEMORY = f"{RESOURCES}memory"
 WAITING: Mapping[str, Decimal] = {PENDING: Decimal(1)}
-"""What a session takes while it waits."""
+"""Amounts that a session takes while it waits."""
 Wanted = Mapping[str, Decimal]
 _BYTES = ("memory", "storage", "hugepages")
 
 
 def running(resources: Mapping[str, Any], pods: int) -> dict[str, Decimal]:
-    """What a session takes while an executor has it: each of its `pods` asks for `resources`."""
+    """Return what a session of `pods` pods takes while it is on an executor."""
     asked = {f"{RESOURCES}{name}": n * pods for name, n in requested(resources).items()}
     return {SESSIONS: Decimal(1)} | asked
 
 
 class Held(NamedTuple):
-    """A quota that is in the way: whose it is, which, and how it stands."""
+    """A quota that has no room: its scope, its name, its use and limit, and the amount wanted."""
 
     scope: str
     name: str
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
     @property
     def ever(self) -> bool:
-        """Whether there would be room if nothing were in use."""
+        """Return whether the amount would fit if nothing were in use."""
         return self.wanted <= self.limit
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Quota:
-    """A limit of one scope and what is in use of it; a domain's counts for all its projects."""
+    """A limit of one scope and its use; a domain's counts for all its projects."""
 
     id: int
     scope: str
@@ -63,7 +63,7 @@ class Quota:
     used: Decimal
 
     def held(self, wanted: Wanted) -> Held | None:
-        """This quota, if it has no room for what is wanted."""
+        """Return this quota if it has no room for the amounts wanted, else None."""
         amount = wanted.get(self.name)
         if not amount or self.used + amount <= self.limit:
             return None
@@ -71,9 +71,9 @@ class Quota:
 
 
 class Quotas:
-    """The quotas of some projects, with what a round takes of them.
+    """The quotas of some projects, with what a lease round takes of them.
 
-    A project may be known without a quota: one is about to be set, and counted already.
+    A project may be known without a quota: then one is about to be set, and is counted already.
     """
 
     def __init__(self, found: Iterable[tuple[int, Quota | None]]):
@@ -90,31 +90,31 @@ class Quotas:
 
     @property
     def projects(self) -> set[int]:
-        """Those whose sessions are counted."""
+        """Return the projects whose sessions are counted."""
         return set(self._of)
 
     def of(self, project_id: int) -> list[Quota]:
-        """All that hold in a project, its own and its domain's."""
+        """Return all quotas of a project, its own and its domain's."""
         return self._of.get(project_id, [])
 
     def held(self, project_id: int, wanted: Wanted) -> Held | None:
-        """A quota without room for what is wanted, rather one that can never have it."""
+        """Return a quota without room; one that can never have it comes first."""
         found = [held for quota in self.of(project_id) if (held := quota.held(wanted))]
         return min(found, key=lambda held: held.ever, default=None)
 
     def never(self, project_id: int, wanted: Wanted) -> Held | None:
-        """The quota that is too small for this even when nothing is in use."""
+        """Return the quota that is too small even when nothing is in use, else None."""
         held = self.held(project_id, wanted)
         return None if held is None or held.ever else held
 
     def take(self, project_id: int, wanted: Wanted) -> None:
-        """Count something that was let in."""
+        """Count the amounts of something that was admitted."""
         for quota in self.of(project_id):
             quota.used += wanted.get(quota.name, Decimal(0))
 
 
 def spelled(name: str, amount: Decimal) -> str:
-    """An amount of a quota as people write it: `64Gi` of memory, `2500m` of cpu, `12` sessions."""
+    """Return an amount as people write it: `64Gi` of memory, `2500m` of cpu, `12` sessions."""
     if amount != amount.to_integral_value():
         milli = amount * 1000
         return f"{milli:f}".rstrip("0").rstrip(".") + "m"

@@ -1,9 +1,9 @@
-"""The key that waiting sessions share which are alike to the lease round.
+"""The scheduling key: waiting sessions with the same key are alike to the lease round.
 
-Sessions with one key in one queue are a line: if one of them does not fit, none does. The key is
-a hash of all that decides where a session may run: its resources, its pods, the rules about nodes
-in its pod specification, what it avoids, and whether it is a retry, which has a share of its own.
-PostgreSQL makes it wherever a session is written, so that there is one way to make it.
+The sessions with one key in one queue form a line: if one of them does not fit, none does. The key
+is a hash of all that decides where a session may run: its resources, its pods, the node rules in
+its pod specification, what it avoids, and whether it is a retry (retries have a share of their
+own). PostgreSQL computes it wherever a session is written, so that there is only one algorithm.
 """
 
 _RULES = ("nodeSelector", "tolerations", "affinity,nodeAffinity")
@@ -19,7 +19,7 @@ def scheduling_key_sql(
     avoid_node_of: str = "''",
     avoid_executors: str = "'[]'::jsonb",
 ) -> str:
-    """The key as an SQL expression over other ones; JSON is `jsonb`.
+    """Return the key as an SQL expression over others; JSON is `jsonb`.
 
     `avoid_node_of` is the executor whose node is avoided.
     """

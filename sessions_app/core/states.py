@@ -20,7 +20,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """The coarse form of a status that indexes are built on."""
+    """The coarse form of a status, which indexes use."""
 
     WAITING = "waiting"
     LIVE = "live"
@@ -42,7 +42,7 @@ class RetryState(StrEnum):
 
 WAITING_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 FINAL_STATUSES = frozenset({Status.TERMINATED, Status.ERROR, Status.CANCELLED})
-# On an executor, in the order in which they are passed; middle ones may be skipped.
+# Statuses on an executor, in their order; those in the middle may be skipped.
 LIVE_STATUSES = (
     Status.SCHEDULED,
     Status.PREPARING,
@@ -78,19 +78,19 @@ _PHASES = (
 
 
 class TransitionNotAllowed(ValueError):
-    """A status change that the table does not know."""
+    """A status change that the table does not allow."""
 
     def __init__(self, current: Status, target: Status):
         super().__init__(f"{current} -> {target} is not allowed")
 
 
 def phase_of(status: Status) -> Phase:
-    """The phase in which a session of this status is."""
+    """Return the phase of a session with this status."""
     return _PHASES[status]
 
 
 def is_allowed(current: Status, target: Status) -> bool:
-    """Whether a session may go from `current` to `target` in one step."""
+    """Return whether a session may go from `current` to `target` in one step."""
     return target in TRANSITIONS[current]
 
 

@@ -1,4 +1,4 @@
-"""Versions of configuration records: who changes one can say which version they have read. Pure."""
+"""Versions of configuration records: a caller can state which version it read. Pure."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from sessions_app.core.errors import Outdated
 
 
 def version_of(*facts: Any) -> str:
-    """A short text that is another one whenever the facts (JSON values, times) are others."""
+    """Return a short text that changes when any of the values (JSON values, times) changes."""
     told = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The versions that somebody is ready to overwrite; None: any, if the record is there."""
+    """The versions that a caller agrees to overwrite; None: any, if the record exists."""
 
     versions: frozenset[str] | None
 
     def check(self, found: str | None) -> None:
-        """Raise `Outdated` unless the record is at such a version; None: it is not there."""
+        """Raise `Outdated` unless the record has such a version; None: it does not exist."""
         if found is None:
             raise Outdated("it is not there any more: read it again before you change it")
         if self.versions is not None and found not in self.versions:

@@ -1,1 +1,1 @@
-"""Tools for few and short statements. No table has its meaning here."""
+"""Tools for few and short statements. They know no table's meaning."""

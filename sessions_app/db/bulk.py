@@ -1,8 +1,8 @@
 """Whole columns as one parameter of a statement: `FROM unnest(%s::uuid[], %s::text[], ...)`.
 
-psycopg escapes the elements of a list one character at a time in Python, which was four fifths of
-the time of a bulk settle; an array literal made from whole strings costs a twentieth of that. JSON
-is written by pydantic, which takes a fifth of the time of the standard library.
+psycopg escapes the elements of a list one character at a time in Python, which took four fifths of
+the time of a bulk settle. An array literal made from whole strings costs a twentieth of that.
+pydantic writes the JSON, in a fifth of the time of the standard library.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def json_text(value: Any) -> str:
 
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
-    """The array literals of all columns of a table of rows."""
+    """Return the array literals of all columns of a table of rows."""
     return [array(column) for column in zip(*rows, strict=True)]
 
 
@@ -82,7 +82,7 @@ def _quoted(text: str) -> str:
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "NULL",
     str: _quoted,
-    # Without its hyphens, which take Python longer than all the rest.
+    # Without hyphens, which would take Python longer than the rest.
     UUID: lambda value: f"{value.int:032x}",
     datetime: lambda value: f'"{value.isoformat()}"',
     bool: str,

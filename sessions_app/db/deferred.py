@@ -1,7 +1,7 @@
-"""What a transaction does last, whatever called for it and however often.
+"""Deferred work of a transaction, done once just before its commit.
 
-A counter that many transactions move is locked as late as can be, and only once in each: several
-calls of one transaction put their part off, and all of it is done just before the commit.
+A counter that many transactions change is locked as late as possible, and only once in each. So the
+calls of one transaction put their changes off, and all of them are made just before the commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +15,9 @@ _put_off: ContextVar[_PutOff | None] = ContextVar("reprise_put_off", default=Non
 
 
 def put_off(do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
-    """Let `do` have `items` when the present step closes, together with those put off before.
+    """Call `do` with `items` at the end of the current step, together with those put off before.
 
-    Outside of any step it has them now.
+    Outside of a step it is called now.
     """
     waiting = _put_off.get()
     if waiting is None:
@@ -28,7 +28,7 @@ def put_off(do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
 
 @contextmanager
 def closing() -> Iterator[None]:
-    """A step: what is put off inside is done at its end, and forgotten if it raises."""
+    """Open a step: calls put off inside run at its end, or never if it raises."""
     token = _put_off.set({})
     try:
         yield

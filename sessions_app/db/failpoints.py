@@ -1,9 +1,9 @@
-"""Places at which a test can kill this process, to prove that nothing is lost between two lines.
+"""Failpoints: places where a test can kill this process, to prove that nothing is lost there.
 
-Inert unless the environment says otherwise: `REPRISE_FAILPOINT` names the place that kills,
-`REPRISE_FAILPOINT_ONCE` a file that is made before dying and keeps it from happening again,
-`REPRISE_FAILPOINT_FILE` a file that is looked at in each place: the name in it is the one that
-kills, and it is removed before dying; `REPRISE_FAILPOINT_LOG` a file to which each place reached is
+They do nothing unless the environment says otherwise. `REPRISE_FAILPOINT` names the place that
+kills. `REPRISE_FAILPOINT_ONCE` is a file that is created before dying and prevents a second death.
+`REPRISE_FAILPOINT_FILE` is a file that each place reads: it may hold the name of the place that
+kills, and is removed before dying. `REPRISE_FAILPOINT_LOG` is a file to which each place reached is
 appended.
 """
 
@@ -54,7 +54,7 @@ _FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
 
 
 def reach(name: str) -> None:
-    """Die here if this is the chosen failpoint."""
+    """Kill this process if this is the chosen failpoint."""
     if _TARGET is None and _LOG is None and _FILE is None:
         return
     if name not in NAMES:
@@ -80,9 +80,9 @@ def _dies(name: str) -> bool:
 
 @contextmanager
 def atomic_step(step: str) -> Iterator[None]:
-    """One transaction with a failpoint on either side of its commit.
+    """Run one transaction with a failpoint on either side of its commit.
 
-    What was put off inside (`steps.put_off`) is done last.
+    Calls put off inside (`deferred.put_off`) run last.
     """
     with transaction.atomic():
         with closing():

@@ -1,7 +1,7 @@
-"""Records read along with what they refer to, by statements whose text is made once.
+"""Records read with their related records, by statements whose text is made once.
 
-The ORM takes longer to make the text of such a statement than PostgreSQL to answer it. What comes
-out are its own instances, related to each other as `select_related` relates them.
+The ORM takes longer to make the text of such a statement than PostgreSQL takes to answer it. The
+results are ORM instances, related to each other as with `select_related`.
 """
 
 import json
@@ -11,12 +11,12 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.db.models.base import ModelState
 
-# `json.loads` looks for blanks around the value, of which PostgreSQL writes none.
+# `json.loads` also looks for blanks around the value; PostgreSQL writes none.
 _parse = json.JSONDecoder().raw_decode
 
 
 class Part:
-    """The columns of one model in a row, and where its instance belongs.
+    """The columns of one model in a row, and the place of its instance.
 
     `path` leads there from the first part's instance, such as `project.domain`; `back` is the
     attribute of this instance that leads to that one.
@@ -42,7 +42,7 @@ class Part:
         self._json = [field.attname for field in found if isinstance(field, models.JSONField)]
 
     def make(self, values: Sequence[Any]) -> Any:
-        """An instance as a query gives it; None where an outer join has found nothing."""
+        """Return an instance as a query would; None where an outer join found nothing."""
         if values[0] is None:
             return None
         made = self.model.__new__(self.model)
@@ -57,9 +57,9 @@ class Part:
 
 
 class JoinedRows:
-    """A statement that gives instances of its first part, with the others where they belong.
+    """A statement that returns instances of its first part, with the related ones attached.
 
-    `{columns}` in it stands for all that is selected: the parts' columns, parents first, then
+    `{columns}` in it stands for all that is selected: the parts' columns, parents first, then the
     `extra` expressions, which become attributes of the first instance.
     """
 
@@ -69,7 +69,7 @@ class JoinedRows:
         self._parts, self._extra = parts, list(extra)
 
     def read(self, parameters: Sequence[Any], *, more: str = "") -> list[Any]:
-        """The instances; what several refer to is one instance. `more` is added to the text."""
+        """Return the instances; related records are shared. `more` is appended to the statement."""
         shared: dict[tuple[str, Any], Any] = {}
         return [self._made(row, shared) for row in read_rows(self.sql + more, parameters)]
 
@@ -92,7 +92,7 @@ class JoinedRows:
 
 
 def read_rows(sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """The rows of a statement."""
+    """Return the rows of a statement."""
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

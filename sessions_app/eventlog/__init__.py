@@ -1,1 +1,1 @@
-"""How the log of events is read. Events are written in services/write/."""
+"""Reading of the event log. services/write/ writes it."""

@@ -1,8 +1,8 @@
-"""Sessions whose rows have gone, made again from the log.
+"""Archived sessions, rebuilt from the log after their rows were deleted.
 
-The facts come from the fold of a session's events; whose it is and what it ran, from its last one
-(`sessions_app/services/sessions/retention.py`). What is made is as good as what is read from the
-rows, for every selector and page; saving it would be a mistake.
+The facts come from the fold of a session's events. Its owner, specification and related records
+come from its last event (`sessions_app/services/sessions/retention.py`). Every selector and page
+can use the results like rows; they must not be saved.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ _Log = list[SessionEvent]
 
 
 def archived_session(session_id: UUID) -> Session | None:
-    """A session that is only in the log, with its project, queue, owner, decision, spec, root."""
+    """Return a session that exists only in the log, with its related records, or None."""
     log = _logs([session_id]).get(session_id)
     if log is None or log[-1].type != ARCHIVED:
         return None
@@ -32,7 +32,7 @@ def archived_session(session_id: UUID) -> Session | None:
 
 
 def archived_chain(chain: Sequence[UUID]) -> list[Session]:
-    """The attempts of a chain that is only in the log, oldest first."""
+    """Return the attempts of a chain that exists only in the log, oldest first."""
     return _sessions(_logs(chain))
 
 
@@ -49,7 +49,7 @@ def _chain(log: _Log) -> list[UUID]:
 
 
 def _sessions(logs: Mapping[UUID, _Log]) -> list[Session]:
-    """The sessions of one chain, oldest first."""
+    """Return the sessions of one chain, oldest first."""
     ordered = sorted(logs.values(), key=lambda log: log[-1].attempt)
     projects = Project.objects.select_related("domain").in_bulk(
         {log[-1].project_id for log in ordered}
@@ -88,7 +88,7 @@ def _session(log: _Log, record: Mapping[str, Any]) -> Session:
 
 
 def _made(kind: type[Row], values: Mapping[str, Any]) -> Row:
-    """A record of these columns; what they leave out, and a null that it may not be, is default."""
+    """Return a record with these columns; others, and wrong nulls, get their defaults."""
     made = kind()
     for field in kind._meta.concrete_fields:
         value = values.get(field.attname)

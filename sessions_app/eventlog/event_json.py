@@ -1,4 +1,4 @@
-"""An event as the JSON of the contract, for every door and for webhooks."""
+"""Events as JSON for every door and for webhooks."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sessions_app.models.events import ARCHIVED
 
 
 def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
-    """One event of the contract; `cursor` is its place in the stream of its job set."""
+    """Return an event as JSON; `cursor` is its position in the stream of its job set."""
     return {
         "id": event.pk,
         "cursor": str(event.cursor),
@@ -20,6 +20,6 @@ def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
         "job_set": event.job_set,
         "attempt": event.attempt,
         "time": event.time,
-        # What the archive needs is the whole session, which is told where sessions are.
+        # An archive event holds the whole session, which is shown where sessions are.
         "data": {} if event.type == ARCHIVED else event.data,
     }

@@ -1,9 +1,8 @@
-"""The log as streams read it: in the order in which it became visible, never past an open end.
+"""The log as streams read it: in the order of visibility, never past an open transaction.
 
-An event's id is no place to go on from: a transaction may commit a smaller one later. So readers
-go by (epoch, transaction, id), and only as far as no older transaction is open any more
-(`pg_snapshot_xmin`); whatever an earlier life of the database wrote is visible, since none of its
-transactions is open.
+Readers cannot continue after an event's id, since a transaction may commit a smaller one later. So
+they continue after (epoch, transaction, id), and read only as far as no older transaction is open
+(`pg_snapshot_xmin`). All events of earlier epochs are visible, since their transactions have ended.
 """
 
 import json
@@ -19,15 +18,15 @@ from sessions_app.core.cursors import Cursor
 from sessions_app.db.bulk import array
 
 RETRY_EVENTS = "session.retry_"
-"""What all types begin with that tell what becomes of a failure."""
+"""The prefix of all event types about what follows a failure."""
 QUIET = "quiet"
-"""The key in the data of such an event that nobody is to be told of. It stays in the log, of which
-the session is made: see `emit_retry_events`."""
+"""A key in the data of such events that are not shown to anybody. They stay in the log, because
+sessions are rebuilt from it: see `emit_retry_events`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """An event as the log has it; `address` is its project's, `domain/name`."""
+    """An event as read from the log; `address` is its project's, `domain/name`."""
 
     cursor: Cursor
     session_id: UUID
@@ -43,12 +42,12 @@ class LoggedEvent:
 
     @property
     def quiet(self) -> bool:
-        """Nobody but the log itself is told of it."""
+        """Return whether the event is hidden from everybody."""
         return self.type.startswith(RETRY_EVENTS) and QUIET in self.data
 
     @property
     def pk(self) -> int:
-        """Its id."""
+        """Return the event's id."""
         return self.cursor.id
 
 
@@ -56,7 +55,7 @@ COLUMNS = """
     e.epoch, e.xid::text, e.id, e.session_id, e.root_id, e.project_id, d.name || '/' || p.name,
     e.job_set, e.attempt, e.seq, e.type, e.time, e.data::text
 """
-"""What `logged` reads, of `e`, `p` and `d`."""
+"""The columns that `logged` reads, of the aliases `e`, `p` and `d`."""
 ADDRESS = """
     JOIN sessions_app_project p ON p.id = e.project_id
     JOIN sessions_app_domain d ON d.id = p.domain_id
@@ -64,18 +63,18 @@ ADDRESS = """
 
 
 def logged(row: tuple[Any, ...]) -> LoggedEvent:
-    """An event of the columns `COLUMNS`."""
+    """Return the event in a row of `COLUMNS`."""
     epoch, xid, number, *fields = row
     fields[-1] = json.loads(fields[-1])
     return LoggedEvent(Cursor(epoch, int(xid), number), *fields)
 
 
 def is_quiet(event: str) -> str:
-    """The SQL of `LoggedEvent.quiet`, of a row of the log under a name."""
+    """Return the SQL of `LoggedEvent.quiet` for a row of the log with this alias."""
     return f"(starts_with({event}.type, '{RETRY_EVENTS}') AND {event}.data ? '{QUIET}')"
 
 
-# job_set <> '' is what its index says, too.
+# The condition job_set <> '' lets PostgreSQL use the partial index.
 _OF_JOB_SETS = f"""
     SELECT {COLUMNS}, k.place
     FROM unnest(%(projects)s::bigint[], %(names)s::text[])
@@ -92,7 +91,7 @@ _OF_JOB_SETS = f"""
 
 
 def job_set_events(project_id: int, name: str, after: Cursor, limit: int) -> list[LoggedEvent]:
-    """The next events of a job set, in order; nothing can come between them any more."""
+    """Return the next events of a job set, in order; none can appear between them later."""
     (found,) = job_sets_events([(project_id, name)], after, limit)
     return found
 
@@ -100,7 +99,7 @@ def job_set_events(project_id: int, name: str, after: Cursor, limit: int) -> lis
 def job_sets_events(
     wanted: Sequence[tuple[int, str]], after: Cursor, limit: int
 ) -> list[list[LoggedEvent]]:
-    """As `job_set_events`, of each job set (project, name), in one statement."""
+    """Return what `job_set_events` does for each job set (project, name), in one statement."""
     place: dict[str, Any] = {
         "projects": array(project for project, _ in wanted),
         "names": array(name for _, name in wanted),
@@ -118,7 +117,7 @@ def job_sets_events(
 
 
 def job_set_exists(project_id: int, name: str) -> bool:
-    """Whether the log of a project tells of a job set."""
+    """Return whether the log of a project has events of a job set."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM sessions_app_sessionevent "
@@ -129,7 +128,7 @@ def job_set_exists(project_id: int, name: str) -> bool:
 
 
 class JobSet(NamedTuple):
-    """Sessions of one project that were submitted under one name, and when they did something."""
+    """The sessions of a project under one job set name, with first and last event times."""
 
     project_id: int
     address: str
@@ -150,7 +149,7 @@ _TOLD = """
         ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1) AS last
     ORDER BY 1, 3
 """
-# From each name the index leads to the next one, whatever the number of events between them.
+# The index leads from each name to the next one, whatever the number of events in between.
 _JOB_SETS = f"""
     WITH wanted AS (
         SELECT f.project_id, f.job_set FROM unnest(%(projects)s::bigint[]) AS w(id)
@@ -174,7 +173,7 @@ _JOB_SETS = f"""
 
 
 def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> list[JobSet]:
-    """The next job sets of these projects behind `after` (project, name), by project and name."""
+    """Return the next job sets of these projects after `after` (project, name), in that order."""
     begun, name = after
     wanted: dict[str, Any] = {
         "projects": sorted(each for each in projects if each >= begun),
@@ -194,7 +193,7 @@ _JOB_SET = f"""
 
 
 def job_set_get(project_id: int, name: str) -> JobSet | None:
-    """One job set; None if the log does not tell of it."""
+    """Return one job set; None if the log has no events of it."""
     with connection.cursor() as cursor:
         cursor.execute(_JOB_SET, [project_id, name])
         row = cursor.fetchone()

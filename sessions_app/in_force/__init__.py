@@ -1,1 +1,1 @@
-"""What applies now: switches, bounds, policies, quotas. services/resources/ saves it."""
+"""Settings that apply now: switches, bounds, policies, quotas. services/resources/ saves them."""

@@ -1,4 +1,4 @@
-"""Whose configuration is meant: the cluster's, a domain's or a project's."""
+"""The scope of a configuration: the cluster, a domain or a project."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,12 @@ class ConfigScope:
 
     @property
     def name(self) -> str:
-        """`cluster`, the domain's name, or `domain/project`."""
+        """Return `cluster`, the domain's name, or `domain/project`."""
         if self.project is not None:
             return self.project.address
         return "cluster" if self.domain is None else self.domain.name
 
     @property
     def key(self) -> dict[str, Any]:
-        """What finds the scope's row."""
+        """Return the filter that finds the scope's row."""
         return {"domain": self.domain, "project": self.project}

@@ -1,4 +1,4 @@
-"""The layers of defaults below a session, and what they come to."""
+"""The layers of defaults below a session, and the result of merging them."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ _READ = JoinedRows(
 def policy_layers(
     project: Project | None, domain: Domain | None = None
 ) -> list[tuple[Layer, InlinePolicy]]:
-    """The inline policies of the cluster, the domain and the project that exist, in that order."""
+    """Return the inline policies of cluster, domain and project that exist, in that order."""
     return [
         (layer, InlinePolicy.model_validate(row.policy)) for layer, row in _rows(project, domain)
     ]
 
 
 def bound_layers(project: Project | None, domain: Domain | None = None) -> MergedBounds:
-    """The bounds of the same layers, merged: the strictest ones."""
+    """Return the merged bounds of the same layers: the strictest ones."""
     return merge_bounds(
         [(layer, Bounds.model_validate(row.bounds)) for layer, row in _rows(project, domain)]
     )

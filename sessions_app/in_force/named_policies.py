@@ -1,6 +1,6 @@
-"""The named policies and failure categories that decide, as they are now, ready to match.
+"""The named policies and failure categories that apply now, compiled for matching.
 
-Which revisions are current is read anew for every decision; what they say is compiled once.
+The current revisions are read anew for every decision; their content is compiled once.
 """
 
 import json
@@ -18,7 +18,7 @@ from sessions_app.db.bulk import columns
 from sessions_app.models import RetryPolicyRevision
 
 MAX_COMPILED = 1024
-"""How many revisions a process keeps compiled."""
+"""Maximum number of revisions that a process keeps compiled."""
 
 Names = Sequence[str]
 
@@ -35,11 +35,11 @@ _CURRENT = """
 
 
 def named_policies(wanted: Iterable[tuple[int, Names]]) -> dict[int, dict[str, NamedPolicy]]:
-    """The policies that sessions name, by their project's id and by name, archived ones too.
+    """Return the policies that sessions name, by project id and name, archived ones included.
 
-    `wanted` are the project and the names of each session. Every project of them is in the
-    result; a name that no policy in reach of it has is not. Takes one query, none if nothing is
-    named, and another for revisions that this process has not seen.
+    `wanted` are the project and the names of each session. The result has every project, and omits
+    names for which the project has no policy in reach. Takes one query, none if nothing is named,
+    and another one for revisions that this process has not compiled.
     """
     named = [(project_id, tuple(names)) for project_id, names in wanted]
     found: dict[int, dict[str, NamedPolicy]] = {project_id: {} for project_id, _ in named}
@@ -57,7 +57,7 @@ def named_policies(wanted: Iterable[tuple[int, Names]]) -> dict[int, dict[str, N
 
 
 class _Compiled:
-    """Compiled policies by the id of their revision, which is never edited nor used again."""
+    """A cache of compiled policies by the id of their revision, which never changes."""
 
     def __init__(self, size: int):
         self._size = size
@@ -65,7 +65,7 @@ class _Compiled:
         self._lock = Lock()
 
     def get(self, revision_ids: Iterable[int]) -> dict[int, NamedPolicy]:
-        """Those of these revisions that exist."""
+        """Return the compiled policies of these revisions that exist."""
         wanted = set(revision_ids)
         with self._lock:
             found = {each: self._kept[each] for each in wanted & self._kept.keys()}
@@ -94,7 +94,7 @@ _COMPILED = _Compiled(MAX_COMPILED)
 
 
 def applied(found: Mapping[str, NamedPolicy], names: Names) -> tuple[NamedPolicy, ...]:
-    """The policies of these names, in their order."""
+    """Return the policies with these names, in their order."""
     return tuple(found[name] for name in names if name in found)
 
 
@@ -102,11 +102,11 @@ CATEGORIES = """
     SELECT json_agg(json_build_object('name', name, 'matchers', matchers)
         ORDER BY position, name)::text FROM sessions_app_failurecategory
 """
-"""Gives one value for `compiled_categories`."""
+"""SQL of one value for `compiled_categories`."""
 
 
 def failure_categories() -> tuple[CompiledCategory, ...]:
-    """The failure categories in the order in which they are tried, as of now, in one query."""
+    """Return the failure categories in the order in which they are tried, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(CATEGORIES)
         row: tuple[str | None] = cursor.fetchone()
@@ -115,6 +115,6 @@ def failure_categories() -> tuple[CompiledCategory, ...]:
 
 @lru_cache(maxsize=8)
 def compiled_categories(text: str | None) -> tuple[CompiledCategory, ...]:
-    """What `CATEGORIES` gave, ready to match."""
+    """Return the categories in the value of `CATEGORIES`, compiled for matching."""
     rows = json.loads(text) if text else []
     return tuple(compile_category(FailureCategory.model_validate(row)) for row in rows)

@@ -1,4 +1,4 @@
-"""Which queues name a policy, and whether it is the cluster's default."""
+"""Uses of a policy: the queues that name it, and whether it is the cluster's default."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from sessions_app.models import Queue, RetryPolicy, RetrySettings
 
 @dataclass(frozen=True, slots=True)
 class PolicyUses:
-    """What names a policy: addresses of queues, and whether it is the cluster's default."""
+    """The uses of a policy: addresses of queues, and whether it is the cluster's default."""
 
     queues: list[str] = field(default_factory=list)
     default: bool = False
 
     def told(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the uses as JSON values."""
         return {"queues": self.queues, "default": self.default}
 
 

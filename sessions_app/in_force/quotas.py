@@ -1,4 +1,4 @@
-"""The quotas of projects, and what is in use of them."""
+"""The quotas of projects, with their use."""
 
 from collections.abc import Collection, Iterable
 
@@ -7,14 +7,15 @@ from sessions_app.locks import Usage, usage_read
 
 
 def quotas_read(project_ids: Collection[int] | None, *, waiting: bool, live: bool) -> Quotas:
-    """The quotas of projects (None: of all) as they stand; others may be using them up."""
+    """Return the quotas of projects (None: of all), without locks: they may change."""
     return _quotas(usage_read(project_ids, waiting=waiting, live=live))
 
 
 def quotas_lock(project_ids: Collection[int]) -> Quotas:
-    """The quotas of projects on what is live, which stay as they are until this transaction ends.
+    """Lock the quotas of projects for live sessions until this transaction ends. Return them.
 
-    For who has yet to choose what is let in. It locks all that `usage_note` will move.
+    For callers that still have to choose what to admit. Locks all counters that `usage_note` will
+    change.
     """
     rows = usage_read(project_ids, waiting=True, live=True, lock=True)
     return _quotas(row for row in rows if row.name != PENDING)

@@ -1,4 +1,4 @@
-"""The switches and bounds that hold for a project, read anew for every decision."""
+"""The switches and bounds that apply to a project, read anew for every decision."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -24,16 +24,16 @@ _LAYERS = (Layer.CLUSTER, Layer.DOMAIN, Layer.PROJECT)
 
 @dataclass(frozen=True, slots=True)
 class RetryScope:
-    """What the cluster, a domain and a project together allow in a project."""
+    """The settings that cluster, domain and project together allow in a project."""
 
     settings: Settings
     bounds: MergedBounds
     defaults: tuple[tuple[Layer, InlinePolicy], ...]
-    """The layers below the policy of a session that begins now."""
+    """The layers of defaults below the policy of a new session."""
     categories: tuple[CompiledCategory, ...]
-    """The failure categories, which are the cluster's."""
+    """The failure categories, which belong to the cluster."""
     pace: Pace
-    """The storm limits, which are the cluster's, too."""
+    """The storm limits, which also belong to the cluster."""
 
 
 SCOPE = f"""
@@ -56,14 +56,14 @@ _READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
-    """The scope of each project by its id, as of now, in one query."""
+    """Return the scope of each project by its id, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [sorted(set(project_ids))])
         return {project_id: scope_of(text) for project_id, text in cursor.fetchall()}
 
 
 def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
-    """The scope of each record's project by its id; read where none came with a record."""
+    """Return the scope of each record's project by its id; read those that came with no record."""
     known = {each.project_id: each.scope_text for each in records}
     scopes = {project_id: scope_of(text) for project_id, text in known.items() if text}
     unknown = known.keys() - scopes.keys()
@@ -72,11 +72,11 @@ def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
 
 @lru_cache(maxsize=1024)
 def scope_of(text: str) -> RetryScope:
-    """What `SCOPE` gave, ready for decisions."""
+    """Return the scope in the value of `SCOPE`, ready for decisions."""
     limit, modes, bounds, policies, categories, per_minute = json.loads(text)
     if limit is None:
         limit = DEFAULT_GLOBAL_MAX_RETRIES
-    # None a minute would postpone for ever, which is what the switches are for.
+    # A limit of 0 would postpone forever; the switches are for that.
     pace = Pace(*[None if each is None else max(each, 1) for each in per_minute])
     return RetryScope(
         Settings(_strictest(modes), limit),
@@ -88,12 +88,12 @@ def scope_of(text: str) -> RetryScope:
 
 
 def _layers(values: Iterable[Any]) -> list[tuple[Layer, Any]]:
-    """Those of the layers that have one."""
+    """Return the layers that have a value, with it."""
     return [pair for pair in zip(_LAYERS, values, strict=True) if pair[1] is not None]
 
 
 def pace_of(scopes: Mapping[int, RetryScope]) -> Pace:
-    """The storm limits, which are the cluster's, as some of its scopes were read."""
+    """Return the storm limits; they are the cluster's, so any of the scopes has them."""
     return next((scope.pace for scope in scopes.values()), Pace())
 
 
@@ -103,7 +103,7 @@ def _strictest(modes: Iterable[str | None]) -> Mode:
 
 
 def strictest(*, project: Project | None, domain: Domain | None) -> Mode:
-    """The switch that holds in a scope: the strictest of its own and those above it."""
+    """Return the switch that applies in a scope: the strictest of its own and those above it."""
     wanted = Q(domain=None, project=None)
     if domain is not None:
         wanted |= Q(domain=domain)

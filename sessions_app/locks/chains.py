@@ -1,4 +1,4 @@
-"""Sessions, each behind the root of its chain."""
+"""Locks on sessions, each behind the root of its chain."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -48,11 +48,11 @@ class LockedSession(NamedTuple):
     preempt_requested_at: datetime | None
     start_failure: str | None
     limited: bool
-    """Whether counters of quotas follow it. If not, none will until this transaction ends."""
+    """Whether quotas count the session. If not, none will until this transaction ends."""
 
     @property
     def quiet(self) -> bool:
-        """Its policy wants nobody told of what becomes of its failures."""
+        """Return whether its policy hides the events about what follows its failures."""
         return '"emit_retry_events": false' in self.retry_policy
 
 
@@ -68,9 +68,8 @@ _ELSEWHERE = {
 SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in LockedSession._fields)
 """Of a session `s` whose root is `r`, for `locked_session`."""
 
-# Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
-# planning its statements anew for each batch, which for one session takes PostgreSQL as long as
-# all the rest.
+# A transaction finds all its rows by their ids once the sessions are known. So planning each batch
+# anew gains nothing, and for a single session it takes PostgreSQL as long as all the rest.
 KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
@@ -93,7 +92,7 @@ _LOCK_CHAINS = f"""
 
 
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
-    """Lock the roots of these sessions, then the sessions; those that exist, ordered by id.
+    """Lock the roots of these sessions, then the sessions. Return those that exist, ordered by id.
 
     With `skip_locked`, sessions whose chain another transaction holds are left out.
     """
@@ -104,21 +103,21 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
 
 
 def lock_sessions_of(roots: Iterable[UUID], ids: Iterable[UUID]) -> list[LockedSession]:
-    """Lock sessions of chains whose roots the caller has locked; those that exist, by id."""
+    """Lock sessions of chains whose roots the caller has locked. Return those that exist, by id."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
         return [locked_session(row) for row in cursor.fetchall()]
 
 
 class LockedChain(NamedTuple):
-    """The first and the newest attempt of a chain; of a chain of one they are the same."""
+    """The first and the newest attempt of a chain; in a chain of one attempt they are the same."""
 
     root: LockedSession
     tip: LockedSession
 
 
 def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
-    """Lock the roots and the newest attempts of chains, by root id; those that exist."""
+    """Lock the roots and the newest attempts of chains. Return those that exist, by root id."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])
@@ -128,7 +127,7 @@ def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
 
 
 def locked_session(row: Sequence[Any]) -> LockedSession:
-    """A row of `SESSION_COLUMNS`."""
+    """Return the session in a row of `SESSION_COLUMNS`."""
     values = list(row)
     for position, read in _READ:
         values[position] = read(values[position])

@@ -1,4 +1,4 @@
-"""Chains that are due for something: whoever comes first has them, others pass them over."""
+"""Claims: chains that are due for work are locked by the first caller and skipped by others."""
 
 import json
 from collections.abc import Sequence
@@ -55,14 +55,14 @@ class DueRetry(NamedTuple):
 
 
 def claim_due(limit: int) -> list[DueRetry]:
-    """Lock the roots of up to `limit` retries that are due; what has been so for longest first."""
+    """Lock the roots of at most `limit` retries that are due; the longest overdue come first."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_DUE, [limit])
         return [DueRetry._make(row[:3]) for row in cursor.fetchall()]
 
 
 def claim_resumable(limit: int) -> list[UUID]:
-    """Lock the roots of up to `limit` held retries whose switches are all on."""
+    """Lock the roots of at most `limit` held retries with all switches on. Return the ids."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_RESUMABLE, {"limit": limit})
         return [row[0] for row in cursor.fetchall()]
@@ -72,7 +72,7 @@ _CLAIM_ROOTS = """
     SELECT r.id FROM sessions_app_session r
     WHERE r.id = ANY(%s::uuid[]) AND r.parent_id IS NULL ORDER BY r.id FOR UPDATE SKIP LOCKED
 """
-# Sees what the holders of the root locks committed before.
+# Sees what earlier holders of the root locks have committed.
 _STILL_ENDED = """
     SELECT root_id FROM sessions_app_session
     WHERE root_id = ANY(%s::uuid[]) AND finished_at < %s
@@ -81,7 +81,7 @@ _STILL_ENDED = """
 
 
 def claim_ended(roots: Sequence[UUID], before: datetime) -> list[UUID]:
-    """Lock the roots of chains that are to go; those that ended before a time and still are so."""
+    """Lock the roots of chains to archive. Return those that ended before a time and still have."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_ROOTS, [array(roots)])
         cursor.execute(_STILL_ENDED, [array(row[0] for row in cursor.fetchall()), before])
@@ -96,9 +96,9 @@ _CLAIM_ARCHIVED = """
 
 
 def claim_archived(before: datetime, up_to: int, limit: int) -> list[UUID]:
-    """Lock the first chains that were archived before a time and by an event of at most that id.
+    """Lock the first chains archived before a time, by an event with at most the id `up_to`.
 
-    Their sessions: up to `limit`, unless one chain alone has more.
+    Return their sessions: at most `limit`, unless the first chain alone has more.
     """
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_ARCHIVED, [before, up_to, limit])

@@ -1,4 +1,4 @@
-"""What sessions and tokens refer to, kept while something is made that refers to it."""
+"""Locks on configuration while records that refer to it are created."""
 
 import json
 from collections.abc import Collection
@@ -15,19 +15,19 @@ _NARROWED_TO = """
 
 
 def lock_token(token_id: int) -> bool:
-    """Keep a token from being revoked until this transaction ends; whether it is there yet.
+    """Keep a token from being revoked until this transaction ends. Return whether it still exists.
 
-    Who revokes all that was made with it sees what is being made, too. Its project comes first, as
-    for whoever deletes that with its tokens.
+    Whoever revokes a token waits, and then sees what this transaction creates with it. The token's
+    project is locked first, in the same order as when a project is deleted with its tokens.
     """
     with connection.cursor() as cursor:
         cursor.execute(_NARROWED_TO, [token_id])
-        # Writing its last use waits for nobody.
+        # This lock mode does not block the update of the token's last use.
         cursor.execute("SELECT FROM sessions_app_apitoken WHERE id = %s FOR KEY SHARE", [token_id])
         return cursor.fetchone() is not None
 
 
-# Archiving a policy waits for FOR SHARE, removing it for FOR KEY SHARE, too.
+# Archiving a policy waits for FOR SHARE; deleting it also waits for FOR KEY SHARE.
 _POLICIES_NAMED = """
     SELECT w.project_id, p.name
     FROM unnest(%s::bigint[], %s::text[]) AS w(project_id, name)
@@ -42,10 +42,10 @@ _POLICIES_NAMED = """
 def policies_named(
     wanted: Collection[tuple[int | None, str]], *, attach: bool
 ) -> set[tuple[int | None, str]]:
-    """Which names stand for a policy within reach of a project (None: of the cluster alone).
+    """Return which names refer to a policy in reach of a project (None: of the cluster alone).
 
-    The policies stay in the database until this transaction ends, and with `attach` they are not
-    archived either: what names one for good must not be missed by whoever deletes it.
+    The policies stay in the database until this transaction ends. With `attach` they are not
+    archived either: whoever archives a policy must see all records that name it permanently.
     """
     if not wanted:
         return set()
@@ -58,11 +58,11 @@ def policies_named(
 
 
 class QueueNames(NamedTuple):
-    """What a queue adds to the chains that are submitted to it."""
+    """The policy names that a queue adds to chains submitted to it."""
 
     retry_policies: list[str]
     default_policy: str
-    """The cluster's: of chains for which nobody names one."""
+    """The cluster's default policy, for chains for which nobody names one."""
 
 
 _QUEUES_FOR_SUBMIT = """
@@ -75,7 +75,7 @@ _QUEUES_FOR_SUBMIT = """
 
 
 def queues_for_submit(queue_ids: Collection[int]) -> dict[int, QueueNames]:
-    """Keep queues from being deleted until this transaction ends; those that exist, by id."""
+    """Keep queues from being deleted in this transaction. Return those that exist, by id."""
     with connection.cursor() as cursor:
         cursor.execute(_QUEUES_FOR_SUBMIT, [array(sorted(queue_ids))])
         return {row[0]: QueueNames(json.loads(row[1]), row[2]) for row in cursor.fetchall()}

@@ -1,4 +1,4 @@
-"""The counters of quotas."""
+"""Locks on the counters of quotas."""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -8,8 +8,8 @@ from django.db import connection
 
 from sessions_app.db.bulk import array
 
-# Finds nothing, but takes the lock of the table that whoever moves a counter takes: no counter is
-# made (`usage_stop`) until the transaction that has looked for some has ended.
+# Finds no row, but takes the table lock that every change of a counter takes: no counter is created
+# (`usage_stop`) until the transaction that looked for some has ended.
 NO_NEW_COUNTERS = "EXISTS (SELECT FROM sessions_app_projectusage WHERE false FOR KEY SHARE)"
 _USAGE = f"""
     SELECT p.id, u.id, coalesce(d.name, o.name || '/' || p.name), u.name, u."limit", u.used
@@ -26,7 +26,7 @@ _USAGE = f"""
 
 
 class Usage(NamedTuple):
-    """A counter that counts for a project: the project's own, or its domain's."""
+    """A counter that applies to a project: the project's own, or its domain's."""
 
     project_id: int
     id: int
@@ -39,9 +39,9 @@ class Usage(NamedTuple):
 def usage_read(
     project_ids: Collection[int] | None, *, waiting: bool, live: bool, lock: bool = False
 ) -> list[Usage]:
-    """The counters that hold in projects (None: in all), of what waits and of what is live.
+    """Return the counters of projects (None: of all), for waiting and for live sessions.
 
-    Where there are none, none will count until this transaction ends. With `lock` it has them.
+    Where there are none, none will exist until this transaction ends. `lock` locks the counters.
     """
     projects = None if project_ids is None else array(sorted(set(project_ids)))
     with connection.cursor() as cursor:
@@ -68,9 +68,10 @@ class Counter(NamedTuple):
 
 
 def usage_lock_scope(*, project_id: int | None, domain_id: int | None) -> dict[str, Counter]:
-    """Lock the counters of a project or of a domain, by name.
+    """Lock the counters of a project or of a domain. Return them by name.
 
-    Sessions that they count can be counted then: who has moved one holds them until the commit.
+    The sessions that they count can then be counted safely: every change holds its counters until
+    its commit.
     """
     with connection.cursor() as cursor:
         cursor.execute(_USAGE_OF_SCOPE, [project_id, domain_id])
@@ -78,9 +79,10 @@ def usage_lock_scope(*, project_id: int | None, domain_id: int | None) -> dict[s
 
 
 def usage_stop() -> None:
-    """Let no transaction look for counters until this one has ended; those that have looked end
-    first. Everybody waits for it, so that it has to be short.
+    """Keep other transactions from reading counters until this one ends; wait for those that have.
+
+    Everybody waits for this transaction, so it has to be short.
     """
     with connection.cursor() as cursor:
-        # Conflicts with the table lock of whoever locks rows, not with those who only read.
+        # Conflicts with the table lock of those that lock rows, not with plain reads.
         cursor.execute("LOCK TABLE sessions_app_projectusage IN EXCLUSIVE MODE")

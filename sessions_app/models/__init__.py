@@ -1,4 +1,4 @@
-"""The records, by noun."""
+"""The records, one module for each kind."""
 
 from sessions_app.models.audit import AuditEntry, AuditLog, AutomaticDispatch
 from sessions_app.models.events import SessionEvent

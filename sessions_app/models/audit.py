@@ -1,4 +1,4 @@
-"""Who did what."""
+"""The audit log."""
 
 from django.db import models
 from django.db.models import Q
@@ -11,25 +11,25 @@ DISPATCH = "retry.dispatch"
 
 
 class _Entry(models.Model):
-    """What is told of an act."""
+    """The common columns of the audit log."""
 
     time = models.DateTimeField(default=timezone.now)
     actor = models.CharField(max_length=150)
     """A user, `executor:<name>`, `reprise`, `manage.py`, or `sql:<role>`."""
     door = models.CharField(max_length=16, blank=True, default="", db_default="")
-    """Through which they came, see `sessions_app/audit/context.py`; empty: not known."""
+    """The door of the change, see `sessions_app/audit/context.py`; "" if not known."""
     via = models.JSONField(default=dict, db_default={}, blank=True)
-    """The token's prefix, the id of the request or the name of the task, if there is one."""
+    """The token's prefix, the id of the request or the name of the task, as far as there is one."""
     action = models.CharField(max_length=64)
     object_type = models.CharField(max_length=32)
     object_id = models.CharField(max_length=200)
     project = models.CharField(max_length=128, blank=True)
     domain = models.CharField(max_length=NAME_LENGTH, blank=True, default="", db_default="")
-    """The project's, too."""
+    """Also set if there is a project."""
     root = models.UUIDField(null=True)
-    """Of the chain, for what was done to a session."""
+    """The root of the chain, for acts on a session."""
     data = models.JSONField(default=dict)
-    """Of a change of the configuration `before` and `after`, with the fields that differ."""
+    """For a change of configuration: `before` and `after`, with the fields that differ."""
 
     class Meta:
         abstract = True
@@ -39,17 +39,17 @@ class _Entry(models.Model):
 
 
 class AuditEntry(_Entry):
-    """One act of a person, or what the engine dispatched before it had a table of its own.
+    """One act of a person, or a dispatch by the engine from before those had their own table.
 
-    Append-only, which the database sees to. Changes of the configuration are written by its
-    triggers, acts on sessions by the services.
+    Append-only, which the database enforces. Its triggers write the changes of configuration; the
+    services write the acts on sessions.
     """
 
     id = models.BigAutoField(primary_key=True)
 
     class Meta:
-        # All newest first. Of before the engine's dispatches had a table of their own there may be
-        # a thousand times as many of them as of people's acts: what finds these does without them.
+        # All newest first. Old dispatches of the engine may outnumber the acts of people by a
+        # thousand, so the indexes for acts of people leave them out.
         indexes = [
             models.Index("object_type", "object_id", "id", name="audit_object"),
             models.Index("time", "id", name="audit_newest"),
@@ -81,13 +81,13 @@ class AuditEntry(_Entry):
 
 
 class AutomaticDispatch(models.Model):
-    """A retry that the engine brought: most of the audit log, and kept for a time only.
+    """A retry that the engine dispatched: most of the audit log, kept for a limited time only.
 
-    What is the same for all of them, such as their actor, is said by the view of the whole log.
+    The view of the whole log adds the values that are the same for all, such as the actor.
     """
 
     id = models.BigIntegerField(primary_key=True)
-    """From the sequence of `AuditEntry`, so that both together are one list."""
+    """From the sequence of `AuditEntry`, so that both tables form one list."""
     time = models.DateTimeField()
     via = models.JSONField(default=dict)
     object_id = models.CharField(max_length=200)
@@ -99,14 +99,14 @@ class AutomaticDispatch(models.Model):
 
     class Meta:
         indexes = [
-            # The whole list, and what is old enough to be deleted.
+            # The whole list, and rows old enough to be deleted.
             models.Index("time", "id", name="dispatch_newest"),
-            # What a maintainer sees, and an admin of a domain.
+            # The lists of a maintainer and of a domain's admin.
             models.Index("project", "time", "id", name="dispatch_project"),
             models.Index("domain", "time", "id", name="dispatch_domain"),
-            # `session=`, and the history of a session in the admin.
+            # The filter `session=`, and the history of a session in the admin.
             models.Index("object_id", name="dispatch_object"),
-            # `chain=`.
+            # The filter `chain=`.
             models.Index("root", name="dispatch_chain"),
         ]
         verbose_name = "automatic dispatch"
@@ -114,7 +114,7 @@ class AutomaticDispatch(models.Model):
 
 
 class AuditLog(_Entry):
-    """The whole log: a view of both tables, over which each part goes by its own indexes."""
+    """The whole log: a view of both tables, each of which uses its own indexes."""
 
     id = models.BigIntegerField(primary_key=True)
 

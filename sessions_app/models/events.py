@@ -10,7 +10,7 @@ from sessions_app.core.cursors import Cursor
 from sessions_app.models.tenants import Project
 
 ARCHIVED = "session.archived"
-"""The last event of a session whose row has gone: it holds what the others do not tell."""
+"""The last event of a session whose row was deleted: it holds what no other event contains."""
 
 
 class TransactionIdField(models.Field):  # type: ignore[type-arg]  # not generic at run time
@@ -23,14 +23,14 @@ class TransactionIdField(models.Field):  # type: ignore[type-arg]  # not generic
 class SessionEvent(models.Model):
     """One fact of one session. Append-only; `seq` has no gaps in a session.
 
-    `session_id` and `root_id` are no foreign keys: events outlive the rows.
+    `session_id` and `root_id` are no foreign keys, since events outlive the rows.
     """
 
     id = models.BigAutoField(primary_key=True)
     session_id = models.UUIDField()
     root_id = models.UUIDField()
-    # Without a constraint, which the delete of a project would have to look through all events for:
-    # `project_delete` finds out in another way whether there are any.
+    # Without a constraint: deleting a project would have to search all events for it.
+    # `project_delete` checks in another way whether there are any.
     project = models.ForeignKey(
         Project, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
     )
@@ -40,7 +40,7 @@ class SessionEvent(models.Model):
     type = models.CharField(max_length=40)
     time = models.DateTimeField()
     epoch = models.BigIntegerField(db_default=RawSQL("reprise_epoch()", ()))
-    """Which life of the database: grows whenever it is set back to an earlier moment."""
+    """The epoch of the database: grows whenever it is set back to an earlier moment."""
     xid = TransactionIdField(db_default=RawSQL("pg_current_xact_id()", ()))
     data = models.JSONField(default=dict)
 
@@ -60,10 +60,10 @@ class SessionEvent(models.Model):
 
     @property
     def address(self) -> str:
-        """Of its project: `domain/name`."""
+        """Return the address of its project: `domain/name`."""
         return self.project.address
 
     @property
     def cursor(self) -> Cursor:
-        """Its place in the streams of job sets."""
+        """Return its position in the streams of job sets."""
         return Cursor(self.epoch, int(self.xid), self.pk)

@@ -1,10 +1,10 @@
-"""What sessions wrote to standard output and standard error."""
+"""The output of sessions on standard output and standard error."""
 
 from django.db import models
 
 
 class LogChunk(models.Model):
-    """A piece of one session's output: `data` begins at byte `offset` of it."""
+    """A piece of one session's output; `data` begins at byte `offset` of it."""
 
     id = models.BigAutoField(primary_key=True)
     session_id = models.UUIDField()

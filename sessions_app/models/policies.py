@@ -10,7 +10,7 @@ from sessions_app.models.tenants import LABEL_PATTERN, NAME_LENGTH, Domain, Proj
 class RetryPolicy(models.Model):
     """A named policy of the cluster (no scope), a domain or a project.
 
-    An archived one was deleted while chains still named it: it goes on deciding for them, and
+    An archived policy was deleted while chains still named it: it goes on deciding for them, and
     nothing new may name it.
     """
 
@@ -18,7 +18,7 @@ class RetryPolicy(models.Model):
     project = models.ForeignKey(Project, models.CASCADE, null=True, blank=True)
     name = models.CharField(max_length=NAME_LENGTH)
     revision = models.PositiveIntegerField()
-    """The one that decides now; the first is 1."""
+    """The number of the revision that decides now; the first is 1."""
     archived_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -48,14 +48,14 @@ class RetryPolicy(models.Model):
 
     @property
     def scope(self) -> str:
-        """`the cluster`, `domain acme` or `project acme/ml`, for messages."""
+        """Return the scope for messages: `the cluster`, `domain acme` or `project acme/ml`."""
         if self.project is not None:
             return f"project {self.project.address}"
         return f"domain {self.domain.name}" if self.domain is not None else "the cluster"
 
 
 class RetryPolicyRevision(models.Model):
-    """What a policy said from one edit to the next. Never edited."""
+    """The content of a policy from one edit to the next. Never changed."""
 
     policy = models.ForeignKey(
         RetryPolicy, models.CASCADE, related_name="revisions", db_index=False
@@ -76,11 +76,11 @@ class RetryPolicyRevision(models.Model):
 
 
 class FailureCategory(models.Model):
-    """An operator's name for a kind of failure; the first one that matches gives it its name."""
+    """An operator's name for a kind of failure; the first category that matches applies."""
 
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     position = models.IntegerField()
-    """The order in which they are tried; ties by name."""
+    """The order in which categories are tried; ties by name."""
     matchers = models.JSONField()
     """A list of `retry.policies.categories.CategoryMatcher`, as canonical JSON."""
     created_at = models.DateTimeField(default=timezone.now)

@@ -17,13 +17,13 @@ class Queue(models.Model):
     cordoned = models.BooleanField(default=False)
     cordon_reason = models.CharField(max_length=256, blank=True)
     resource_limits = models.JSONField(default=dict, db_default={}, blank=True)
-    """Kubernetes quantities by resource, "sessions" among them: what its sessions may hold."""
+    """Limits on what its sessions hold: Kubernetes quantities by resource, and "sessions"."""
     retry_policies = models.JSONField(default=list, db_default=[], blank=True)
-    """Names of policies, in order; each exists in a scope that holds this queue."""
+    """Names of policies, in order; each exists in a scope that contains this queue."""
     created_at = models.DateTimeField(default=timezone.now)
 
     scope_text: str | None = None
-    """What `retry_scopes.SCOPE` says of its project, where it was read along with it."""
+    """The value of `retry_scope.SCOPE` for its project, if it was read together with the queue."""
 
     class Meta:
         constraints = [

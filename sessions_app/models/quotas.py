@@ -1,4 +1,4 @@
-"""Quotas: what a project or a domain may have at once, with what is in use of it."""
+"""Quotas: the limits of a project or a domain, with their use."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,13 +9,13 @@ QUOTA_NAME_LENGTH = 140
 
 
 class ProjectUsage(models.Model):
-    """One limit, its counter beside it. There is a row only where there is a limit.
+    """One limit with its counter. A row exists only where there is a limit.
 
-    Whoever moves a session moves the counters as its last statement before the commit, so that
-    the rows, which many transactions want, are held for no longer than a commit takes.
+    Changes of sessions update the counters in the last statement before the commit: many
+    transactions need these rows, so they are held no longer than a commit takes.
     """
 
-    # The unique constraints serve both keys.
+    # The unique constraints index both keys.
     project = models.ForeignKey(
         Project, models.CASCADE, null=True, related_name="quotas", db_index=False
     )
@@ -25,7 +25,7 @@ class ProjectUsage(models.Model):
     name = models.CharField(max_length=QUOTA_NAME_LENGTH)
     """`sessions`, `pending_sessions` or `resources.<name>`."""
     limit = models.DecimalField(max_digits=40, decimal_places=9, null=True)
-    """None: counted already, but not yet set."""
+    """The limit; None while its use is counted but the limit is not yet set."""
     used = models.DecimalField(max_digits=40, decimal_places=9, default=0)
 
     class Meta:

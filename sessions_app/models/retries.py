@@ -1,4 +1,4 @@
-"""Decisions after failures, and what they are made from."""
+"""Decisions after failures, and the settings that they depend on."""
 
 from django.db import models
 from django.db.models import Q
@@ -14,7 +14,7 @@ DECISION_STATES = ("scheduled", "held", "dispatched", "cancelled", "final")
 
 
 class RetryDecision(models.Model):
-    """What was decided after one failure, by whom and why. One a failed session."""
+    """The decision about one failure: what, by whom and why. One for each failed session."""
 
     session = models.OneToOneField(
         Session, models.CASCADE, primary_key=True, related_name="decision"
@@ -39,15 +39,15 @@ class RetryDecision(models.Model):
     next_session_id = models.UUIDField(null=True)
     dispatched_at = models.DateTimeField(null=True)
     dispatched_by = models.CharField(max_length=150, blank=True)
-    """Who brought the child: empty for the engine itself."""
+    """Who dispatched the child; "" for the engine itself."""
     resources = models.JSONField(null=True)
-    """All that the next attempt gets, if that differs from what this one had."""
+    """All resources of the next attempt, if they differ from those of this one."""
     paced = models.BooleanField(default=False, db_default=False)
-    """It has its slot under the storm limits."""
+    """Whether it has its slot under the storm limits."""
     preempted_at = models.DateTimeField(null=True)
     """The first observation of the preemption that ended the run."""
     requested_by = models.CharField(max_length=150, blank=True, default="", db_default="")
-    """Who asked for the retry that waits for its slot; empty for the engine itself."""
+    """Who asked for the retry that waits for its slot; "" for the engine itself."""
 
     class Meta:
         constraints = [
@@ -95,19 +95,19 @@ class RetryDefaults(models.Model):
 
 
 class RetrySettings(models.Model):
-    """The switch of the cluster (no scope), a domain or a project; the strictest one holds."""
+    """The switch of the cluster (no scope), a domain or a project; the strictest one applies."""
 
     domain = models.ForeignKey(Domain, models.CASCADE, null=True, blank=True)
     project = models.ForeignKey(Project, models.CASCADE, null=True, blank=True)
     mode = models.CharField(max_length=8, choices=MODE_CHOICES, default=Mode.ON)
     global_max_retries = models.PositiveIntegerField(null=True, blank=True)
     default_policy = models.CharField(max_length=NAME_LENGTH, blank=True, default="", db_default="")
-    """The policy of chains whose queue and session name none; empty: none."""
+    """The policy of chains whose queue and session name none; "" for none."""
     retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
     queue_retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
     """The storm limits, of all queues together and of each; null: no limit.
 
-    These and the two above are of the cluster's row only.
+    These two and the two fields above are set in the cluster's row only.
     """
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -142,7 +142,7 @@ class RetrySettings(models.Model):
 
 
 class RetrySlots(models.Model):
-    """How many retries a minute was given to, in the cluster (no queue) or in one queue."""
+    """Number of retries in one minute, in the cluster (no queue) or in one queue."""
 
     queue = models.ForeignKey(Queue, models.CASCADE, null=True, related_name="+")
     minute = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Sessions: one row an attempt, and the specification that a whole chain shares."""
+"""Sessions: one row for each attempt, and the specification that a whole chain shares."""
 
 from uuid import UUID
 
@@ -18,8 +18,8 @@ from sessions_app.models.tenants import Project
 STATUS_CHOICES = [(status.value, status.value) for status in Status]
 PHASE_CHOICES = [(phase.value, phase.value) for phase in Phase]
 NEWEST = F("id").desc(nulls_last=True)
-"""The order of lists. An id is never null: this is an order that the primary key does not have,
-so that no plan walks through all sessions by it for the few that are wanted."""
+"""The order of lists. An id is never null: the expression gives an order that the primary key does
+not have, so that no plan walks through all sessions by it to find a few."""
 NOT_FAILED = ["", RetryCause.USER_CANCELLED.value]
 """The causes of final sessions that are not `ERROR`."""
 ENDED_STATES = [
@@ -28,12 +28,12 @@ ENDED_STATES = [
     RetryState.NOT_RETRIED.value,
     RetryState.CANCELLED.value,
 ]
-"""Of the newest attempt of a chain to which nothing happens any more by itself."""
+"""The states of the newest attempt of a chain in which nothing more happens by itself."""
 RETRY_STATE_CHOICES = [(state.value, state.value) for state in RetryState]
 
 
 class SessionType(models.TextChoices):
-    """Only batch sessions are ever retried."""
+    """The type of a session. Only batch sessions are ever retried."""
 
     BATCH = "batch"
     INTERACTIVE = "interactive"
@@ -41,7 +41,7 @@ class SessionType(models.TextChoices):
 
 
 class SessionSpec(models.Model):
-    """What is to run. Immutable; shared by all attempts, so that a retry copies nothing wide."""
+    """The specification of a run. Immutable and shared by all attempts of a chain."""
 
     id = models.UUIDField(primary_key=True)
     image = models.CharField(max_length=512, blank=True)
@@ -57,16 +57,16 @@ class SessionSpec(models.Model):
     scheduling_timeout = models.FloatField(null=True)
     termination_grace_period = models.FloatField(default=30.0)
     request_digest = models.CharField(max_length=64)
-    """SHA-256 of the validated creation request, without the values of secrets: the same
-    `creation_id` must come with it."""
+    """SHA-256 of the validated creation request, without the values of secrets: a repeated
+    `creation_id` must come with the same digest."""
     secret_names = models.JSONField(null=True)
-    """The variables of `secret_environ`; null: there are none."""
+    """The names of the variables of `secret_environ`; null if there are none."""
     secret_environ = models.TextField(null=True)  # noqa: DJ001  # no bytes where there is none
-    """A JSON object of variables, encrypted: it begins with the id of the key."""
+    """A JSON object of variables, encrypted; the text begins with the id of its key."""
 
     class Meta:
         indexes = [
-            # By key: what is to be encrypted anew, and which keys are in use.
+            # By key: finds secrets to encrypt again, and the keys in use.
             models.Index(
                 Left("secret_environ", ID_LENGTH),
                 condition=Q(secret_environ__isnull=False),
@@ -76,12 +76,12 @@ class SessionSpec(models.Model):
 
 
 class Session(models.Model):
-    """One attempt. Narrow and hot; its history is in the events."""
+    """One attempt. The row is narrow and changes often; its history is in the events."""
 
     id = models.UUIDField(primary_key=True)
-    # Where a key has no index of its own, one of those below serves it.
-    # Without a constraint, which each delete of a specification would have to look through all
-    # sessions for: a specification is written with its first session and goes with its chain.
+    # A foreign key without an index of its own is served by one of those below. `spec` has no
+    # constraint, for which each delete of a specification would have to search all sessions: a
+    # specification is written with its first session and deleted with its chain.
     spec = models.ForeignKey(
         SessionSpec,
         models.PROTECT,
@@ -101,7 +101,7 @@ class Session(models.Model):
     name = models.CharField(max_length=128, blank=True)
     job_set = models.CharField(max_length=128, blank=True)
     creation_id = models.CharField(max_length=255)
-    """Of a retry: the root's and `:retry:` and its number."""
+    """A retry has the root's, followed by `:retry:` and its number."""
     session_type = models.CharField(max_length=12, choices=SessionType.choices)
     priority = models.IntegerField(default=0)
 
@@ -135,32 +135,32 @@ class Session(models.Model):
         max_length=12, choices=RETRY_STATE_CHOICES, default=RetryState.NONE
     )
     cancel_requested_at = models.DateTimeField(null=True)
-    """On a root: the whole chain was cancelled."""
+    """On a root: when the whole chain was cancelled."""
     preempt_requested_at = models.DateTimeField(null=True)
-    """An operator asked for the end of this run; its executor is told to stop it."""
+    """When an operator asked for the end of this run; its executor is told to stop it."""
     start_failure = models.JSONField(null=True)
-    """The facts for which its start has failed: they are its end's, whatever stopping it does."""
+    """The facts of its failed start. They decide its end, whatever the stop does to the pod."""
 
     scheduling_key = models.BigIntegerField(null=True)
     """Equal for sessions that ask for the same and may run on the same executors and nodes:
-    `scheduling_key.py`. Null: the next lease round finds it out."""
+    `scheduling_key.py`. Null: the next lease round computes it."""
     avoid_node = models.CharField(max_length=253, blank=True)
     avoid_executors = models.JSONField(default=list)
     lease_returns = models.PositiveSmallIntegerField(default=0)
     fencing_token = models.BigIntegerField(null=True)
-    """The lease that counts; every report must carry it."""
+    """The token of the lease that counts; every report must carry it."""
     report_seq = models.IntegerField(default=0)
     event_seq = models.IntegerField(default=0)
 
     chain_ids: list[UUID] | None = None
     chain_count: int | None = None
-    """The ids of its chain, oldest first, where they were read along with it."""
+    """The ids of its chain, oldest first, and their number, if they were read together with it."""
     scope_text: str | None = None
-    """What `retry_scopes.SCOPE` says of its project, where it was read along with it."""
+    """The value of `retry_scope.SCOPE` for its project, if it was read, too."""
     has_quotas: bool | None = None
-    """Whether its project or domain has any, where that was read along with it."""
+    """Whether its project or domain has quotas, if that was read together with the session."""
     archived_chain: tuple[UUID, ...] | None = None
-    """Of a session that is only in the log: the ids of its chain, oldest first."""
+    """The ids of its chain, oldest first, for a session that exists only in the log."""
 
     class Meta:
         constraints = [
@@ -204,9 +204,9 @@ class Session(models.Model):
                 name="session_without_key",
             ),
             models.Index("executor", condition=Q(phase=Phase.LIVE), name="session_live_executor"),
-            # What lists filter by: one `LATERAL` a project reads its newest (`session_pages.py`).
-            # None has a column in it that changes while a session is live, so that the updates of
-            # live sessions write to no index (HOT).
+            # For the filters of lists: one `LATERAL` for each project reads its newest
+            # (`session_pages.py`). No index contains a column that changes while a session is live,
+            # so that updates of live sessions write to no index (HOT).
             models.Index("project", NEWEST, name="session_of_project"),
             models.Index("project", NEWEST, condition=Q(tip=True), name="session_tips"),
             models.Index("project", NEWEST, condition=Q(tip=False), name="session_retried"),
@@ -296,17 +296,17 @@ class Session(models.Model):
 
     @property
     def status_value(self) -> Status:
-        """The status as the enumeration of the transition table."""
+        """Return the status as a member of `Status`."""
         return Status(self.status)
 
     @property
     def preemption(self) -> str:
-        """Who preempted it and why; empty where nobody did, or the run ended by itself first."""
+        """Return who preempted it and why; "" if nobody did or it ended by itself first."""
         asked = self.preempt_requested_at is not None
         ending = self.status == Status.TERMINATING or self.retry_cause == RetryCause.PREEMPTED
         return self.status_message if asked and ending else ""
 
     @property
     def age(self) -> float:
-        """Seconds since creation."""
+        """Return the seconds since creation."""
         return (timezone.now() - self.created_at).total_seconds()

@@ -1,4 +1,4 @@
-"""Who may see and do what: domains, projects, memberships, tokens."""
+"""Tenants and access: domains, projects, memberships, tokens."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class Project(models.Model):
 
     @property
     def address(self) -> str:
-        """`domain/name`, as the API writes it."""
+        """Return `domain/name`, as the API writes it."""
         return f"{self.domain.name}/{self.name}"
 
 
@@ -92,7 +92,7 @@ class Membership(models.Model):
 
 
 class ApiToken(models.Model):
-    """A bearer token; only its hash is kept.
+    """A bearer token; only its hash is stored.
 
     It acts for a user, or for the executor that it names (and then for nothing else).
     """
@@ -110,12 +110,12 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     made_with = models.CharField(max_length=16, blank=True, default="", db_default="")
-    """The prefix of the token that its maker came with; empty if it was no token."""
+    """The prefix of the token with which it was created; "" if there was none."""
     budget = models.BigIntegerField(null=True, editable=False)
-    """The id of the token with which it shares a limit of calls; null: it has its own."""
+    """The id of the token with which it shares a limit of calls; null if it has its own."""
 
     memberships: list[list[Any]] | None = None
-    """Its user's, as the fields of `Held`, where they were read along with it."""
+    """Its user's memberships, as the fields of `Held`, if they were read together with it."""
 
     class Meta:
         constraints = [
@@ -131,21 +131,22 @@ class ApiToken(models.Model):
 
     @property
     def budget_key(self) -> int:
-        """Of the `RequestBudget` that its calls count against."""
+        """Return the key of the `RequestBudget` that its calls count against."""
         return self.pk if self.budget is None else self.budget
 
 
 class RequestBudget(models.Model):
-    """How many calls a token, or those who send none, may make: full again after a minute.
+    """The calls left to a token, or to a group of callers without one.
 
-    The table is not logged: after a crash of the database every budget is full.
+    It refills within a minute. The table is unlogged: after a crash of the database every budget is
+    full.
     """
 
     key = models.BigIntegerField(primary_key=True)
-    """A token's `budget_key`, or below 0 for a group of addresses or a browser's user."""
+    """A token's `budget_key`; below 0 for a group of addresses or a browser's user."""
     available = models.FloatField()
     granted = models.FloatField()
-    """By the last statement, to the process that made it."""
+    """The calls granted by the last statement to its process."""
     refilled_at = models.DateTimeField()
 
     def __str__(self) -> str:

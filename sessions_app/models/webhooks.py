@@ -1,4 +1,4 @@
-"""Who is told of events, and what became of each telling."""
+"""Webhooks: the endpoints that get events, and the deliveries."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models
@@ -14,7 +14,7 @@ MAX_URL = 2_000
 MAX_REASON = 300
 MAX_SECRET = 300
 
-# A ping goes to a webhook that is paused, too.
+# A ping also goes to a webhook that is paused.
 _ANY = """
     SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint WHERE paused_at IS NULL)
         OR EXISTS (SELECT FROM sessions_app_webhookdelivery
@@ -23,7 +23,7 @@ _ANY = """
 
 
 class Position(models.Model):
-    """A place in the log up to which it was read; of one that has none, all three are null."""
+    """A position up to which the log was read; without one, all columns are null."""
 
     epoch = models.BigIntegerField(null=True)
     xid = TransactionIdField(null=True)
@@ -34,18 +34,18 @@ class Position(models.Model):
 
     @property
     def position(self) -> Cursor | None:
-        """The place as a cursor."""
+        """Return the position as a cursor."""
         if self.epoch is None or self.event_id is None:
             return None
         return Cursor(self.epoch, int(self.xid), self.event_id)
 
 
 class WebhookReader(Position):
-    """Up to where the log was read for all webhooks that keep up: one row."""
+    """The position up to which the log was read for all webhooks that keep up: one row."""
 
 
 class WebhookSender(models.Model):
-    """A task that sends, until it ends or its time does."""
+    """A task that sends webhooks, until it ends or its time is over."""
 
     number = models.SmallIntegerField(primary_key=True)
     token = models.UUIDField()
@@ -53,22 +53,22 @@ class WebhookSender(models.Model):
 
 
 class WebhookEndpoint(Position):
-    """A URL that is told of a project's events.
+    """A URL that gets a project's events.
 
-    One that keeps up has no position of its own: the reader's is. `paused_at` stops it; what
-    happens meanwhile waits in the log, behind its position.
+    A webhook that keeps up has no position of its own: it shares the reader's. `paused_at` stops
+    it; events that happen meanwhile wait in the log, after its position.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, models.CASCADE, related_name="+")
     url = models.CharField(max_length=MAX_URL)
     host = models.CharField(max_length=300)
-    """Host and port, which share their connections among all webhooks that point there."""
+    """Host and port; limits on connections count all webhooks with the same host."""
     description = models.CharField(max_length=MAX_REASON, blank=True)
     event_types = ArrayField(models.CharField(max_length=64), default=list, blank=True)
-    """Types, or their beginnings with a `*` behind; none: all."""
+    """Event types, or prefixes followed by `*`; empty: all."""
     secret = models.CharField(max_length=MAX_SECRET)
-    """Encrypted, or as a version before that left it: `whsec_` and base64."""
+    """Encrypted; or as an older version left it: `whsec_` and base64."""
     previous_secret = models.CharField(max_length=MAX_SECRET, blank=True)
     previous_secret_until = models.DateTimeField(null=True)
     created_by = models.CharField(max_length=150)
@@ -76,11 +76,11 @@ class WebhookEndpoint(Position):
     paused_at = models.DateTimeField(null=True)
     paused_reason = models.CharField(max_length=MAX_REASON, blank=True)
     failures = models.PositiveIntegerField(default=0)
-    """Attempts that failed since the last one that did not."""
+    """Number of failed attempts since the last success."""
     failing_since = models.DateTimeField(null=True)
 
     new_secret = ""
-    """The secret in the clear, where it was made just now, to be shown once."""
+    """The secret in the clear, only if it was created just now, to be shown once."""
 
     class Meta:
         verbose_name = "webhook"
@@ -98,7 +98,7 @@ class WebhookEndpoint(Position):
 
 
 class DeliveryState(models.TextChoices):
-    """Where a delivery stands."""
+    """The state of a delivery."""
 
     WAITING = "waiting", "waiting"
     DELIVERED = "delivered", "delivered"
@@ -107,9 +107,10 @@ class DeliveryState(models.TextChoices):
 
 
 class WebhookDelivery(models.Model):
-    """One event on its way to one webhook, or a ping, which is none of the log.
+    """One event on its way to one webhook, or a ping, which is not in the log.
 
-    Of each session only the first that waits is due; the next one follows when it has ended.
+    Of each session only the first waiting delivery is due; the next one follows when that has
+    ended.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -122,9 +123,9 @@ class WebhookDelivery(models.Model):
     )
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField(null=True)
-    """Of one that is being sent: when it counts as lost with its sender."""
+    """For a delivery that is being sent: when it counts as lost with its sender."""
     claim = models.UUIDField(null=True)
-    """Of the batch in which it is being sent."""
+    """The id of the batch in which it is being sent."""
     redelivery = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
     attempted_at = models.DateTimeField(null=True)
@@ -185,12 +186,12 @@ class WebhookDelivery(models.Model):
 
     @property
     def message_id(self) -> str:
-        """The `webhook-id`: the same for each attempt and each redelivery of an event."""
+        """Return the `webhook-id`: the same for every attempt and redelivery of an event."""
         return f"ping_{self.pk}" if self.event_id is None else f"evt_{self.event_id}"
 
 
 def webhooks_any() -> bool:
-    """Whether there is anything to be sent, now or when something happens."""
+    """Return whether a webhook is active or a ping is due."""
     with connection.cursor() as cursor:
         cursor.execute(_ANY)
         return bool(cursor.fetchone()[0])

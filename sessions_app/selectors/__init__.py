@@ -1,1 +1,1 @@
-"""Reads that several doors share; the first argument is who asks. Nothing is written."""
+"""Reads that several doors share; the first argument is the actor. Nothing is written."""

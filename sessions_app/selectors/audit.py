@@ -1,4 +1,4 @@
-"""Reads of the audit log: newest first, in one statement that never goes over the whole log."""
+"""Reads of the audit log: newest first, in one statement that never scans the whole log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from sessions_app.selectors.sessions import project_resolve
 from sessions_app.selectors.tenants import domain_named, domains_visible
 
 SLACK = timedelta(minutes=10)
-"""That the clock which a project was made by may be ahead of the database's."""
+"""Time by which the clock that dated a project may be ahead of the database's."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Place(NamedTuple):
-    """Where an entry stands in the log."""
+    """The position of an entry in the log."""
 
     time: datetime
     id: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def place_parsed(text: str) -> Place:
-    """A place as `str` writes it; raises `ValueError` or `OverflowError`."""
+    """Return the position that `str` wrote. Raises `ValueError` or `OverflowError`."""
     micros, _, key = text.partition("-")
     found = Place(_EPOCH + timedelta(microseconds=int(micros)), int(key))
     if str(found) != text or not 0 <= found.id < 2**63:
@@ -44,7 +44,7 @@ def place_parsed(text: str) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries are meant; all that is given must hold."""
+    """The filters for entries; all that are given must match."""
 
     actor: str | None = None
     action: str | None = None
@@ -64,14 +64,14 @@ def _says(sql: str, *parameters: object) -> RawSQL:
     return RawSQL(sql, parameters, output_field=BooleanField())  # noqa: S611  # constants
 
 
-# Written out, and not as parameters: only so a plan that is kept can use the partial indexes.
+# Constants in the text, not parameters: only then can a cached plan use the partial indexes.
 PEOPLE = _says(f"sessions_app_auditlog.actor <> '{ENGINE}'")
 _NO_DISPATCH = _says(f"sessions_app_auditlog.action <> '{DISPATCH}'")
 NO_SESSION = _says("sessions_app_auditlog.object_type <> 'session'")
 
 
 def audit_entries(wanted: Wanted) -> QuerySet[AuditLog]:
-    """The entries that are meant, of all scopes."""
+    """Return the entries that match the filters, in all scopes."""
     plain = {
         "actor": ENGINE if wanted.automatic else wanted.actor,
         "action": wanted.action,
@@ -101,10 +101,10 @@ def audit_entries(wanted: Wanted) -> QuerySet[AuditLog]:
 def audit_page(
     actor: Actor, wanted: Wanted, *, limit: int, place: Place | None = None, newer: bool = False
 ) -> list[AuditLog]:
-    """Up to `limit` entries that the actor may see, newest first, behind `place`.
+    """Return at most `limit` entries that the actor may see, newest first, after `place`.
 
-    With `newer` those before it, the nearest ones, oldest first. Raises `NotPermitted`, and
-    `InvalidInput` for a project or a domain that is none for the actor.
+    With `newer`, return the nearest entries before `place`, oldest first. Raises `NotPermitted`,
+    and `InvalidInput` for a project or a domain that does not exist for the actor.
     """
     order = ("time", "id") if newer else ("-time", "-id")
     rows = audit_entries(wanted)
@@ -113,7 +113,7 @@ def audit_page(
         sign = ">" if newer else "<"
         rows = rows.filter(_says(f"{columns} {sign} (%s::timestamptz, %s::bigint)", *place))
     scopes = _scopes(actor, wanted)
-    # Each by its own index, and no more of it than the page has.
+    # Each scope uses its own index, and reads no more than a page.
     first, *others = [rows.filter(scope).order_by(*order)[:limit] for scope in scopes]
     if not others:
         return list(first)
@@ -121,7 +121,7 @@ def audit_page(
 
 
 def _scopes(actor: Actor, wanted: Wanted) -> Sequence[Q]:
-    """What the actor may see of what is wanted; each entry is in one of these at most."""
+    """Return conditions for what the actor may see of the entries; no entry matches two of them."""
     require_user(actor)
     if actor.is_cluster_admin:
         named = {"project": wanted.project, "domain": wanted.domain}
@@ -150,7 +150,7 @@ def _own_scopes(actor: Actor) -> Sequence[Q]:
 
 
 def _since(created_at: datetime, **scope: str) -> Q:
-    """What concerns a scope, and none of its name that was there before it."""
+    """Return the condition for a scope, without an earlier one of the same name."""
     return Q(**scope, time__gte=created_at - SLACK)
 
 

@@ -1,4 +1,4 @@
-"""Numbers for operators, each from an index and none dearer the more rows there are."""
+"""Counts for operators, each from an index; their cost does not grow with the number of rows."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -15,15 +15,15 @@ from sessions_app.models import Domain, Queue, RetryDecision, Session
 
 CAP = 10_000
 SCANNED = 100_000
-"""Scheduled retries that are looked at to find those of some projects."""
+"""Maximum number of scheduled retries read to count those of some projects."""
 COUNTED = 100_000
-"""Waiting sessions that are counted in all to tell how many wait in each queue ..."""
+"""Maximum number of waiting sessions counted over all queues ..."""
 COUNTED_OF_A_QUEUE = (100, CAP)
-"""... but at least and at most so many of each."""
+"""... with at least and at most these numbers for each queue."""
 
 
 class Count(NamedTuple):
-    """A number of rows, or the least there are."""
+    """A number of rows; with `more`, a lower bound."""
 
     value: int
     more: bool = False
@@ -33,7 +33,7 @@ class Count(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Retries that wait: for their time, and for a switch."""
+    """The numbers of retries that wait for their time, and for a switch."""
 
     scheduled: Count
     held: Count
@@ -65,7 +65,7 @@ _HELD = """
 def retries_waiting(
     *, projects: Collection[int] | None = None, domain: Domain | None = None
 ) -> Waiting:
-    """The retries that wait in some projects, a domain, or (both None) the cluster."""
+    """Return the numbers of waiting retries of projects, a domain, or (both None) all."""
     scope: dict[str, Any] = {
         "projects": None if projects is None else array(projects),
         "domain": domain.pk if domain else None,
@@ -83,7 +83,7 @@ def retries_waiting(
 
 
 def sessions_in(phase: Phase) -> Count:
-    """The sessions that wait for an executor, or that are on one."""
+    """Return the number of sessions in a phase, such as those that wait for an executor."""
     return count_of(Session.objects.filter(phase=phase))
 
 
@@ -106,7 +106,7 @@ _WAITING = """
 
 
 def waiting_by_queue(queues: Collection[int]) -> dict[int, Count]:
-    """How many sessions wait in each of these queues; without those in which none does."""
+    """Return how many sessions wait in each of these queues; omit empty queues."""
     least, most = COUNTED_OF_A_QUEUE
     wanted: dict[str, Any] = {
         "queues": array(queues),
@@ -120,7 +120,7 @@ def waiting_by_queue(queues: Collection[int]) -> dict[int, Count]:
 
 
 def count_of(rows: QuerySet[Any]) -> Count:
-    """How many rows there are, up to `CAP`."""
+    """Return the number of rows, counted up to `CAP`."""
     found = rows.order_by().values("pk")[: CAP + 1].count()
     return Count(min(found, CAP), found > CAP)
 
@@ -140,11 +140,11 @@ _FAILURES = """
 
 
 def failures_by_cause(now: datetime, window: timedelta) -> Mapping[str, int]:
-    """Attempts made within the window that failed, by cause, most frequent first.
+    """Return the number of failed attempts created in the window, by cause, most frequent first.
 
-    Of one cause in one project at most `CAP` are counted.
+    At most `CAP` attempts are counted for each cause in each project.
     """
-    # The first 48 bits of a session's id (UUIDv7) are the millisecond in which it was made.
+    # The first 48 bits of a session's id (UUIDv7) are the millisecond of its creation.
     first = UUID(int=int((now - window).timestamp() * 1000) << 80)
     causes = [cause.value for cause in RetryCause]
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Chains that really were, as a simulation reads them: in slices, and one at a time in memory."""
+"""Past chains for simulations: read in slices, held in memory one at a time."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ from retry.simulate import Ending, Past, Record
 from sessions_app.core.states import RetryState, Status
 
 SLICE = 1000
-"""Attempts read by one statement."""
+"""Number of attempts read by one statement."""
 
 _CLOCKS = timedelta(days=1)
-"""How far the clocks that made the ids may have been behind the database's, at the very most."""
+"""Maximum time by which the clocks that made the ids may have been behind the database's."""
 _NO_ROOT = UUID(int=0)
 
-# The ids begin with a time, so that those of long before the window need not be looked at. Roots of
-# one slice are chosen first: whatever the database knows of projects and windows, it reads no more.
+# The ids begin with a time, so that older ones need not be read. The roots of one slice are chosen
+# first: whatever PostgreSQL estimates about projects and windows, it reads no more.
 _ROOTS = """
     SELECT r.id FROM sessions_app_session r
     WHERE r.project_id = %s AND r.parent_id IS NULL AND r.finished_at IS NOT NULL
@@ -55,7 +55,7 @@ _ROWS = f"""
 class Window:
     """The chains of a project whose root was created from `since` to before `until`.
 
-    One whose first attempt has not ended yet has nothing to tell and is left out.
+    A chain whose first attempt has not ended yet is left out.
     """
 
     project_id: int
@@ -63,20 +63,20 @@ class Window:
     until: datetime
 
     def roots(self, most: int, *, at_least: UUID | None = None) -> list[Any]:
-        """The parameters of `_ROOTS`."""
+        """Return the parameters of `_ROOTS`."""
         first = at_least or _first_id(self.since - _CLOCKS)
         return [self.project_id, self.since, self.until, first, most]
 
 
 def _first_id(moment: datetime) -> UUID:
-    """The smallest UUIDv7 of a moment."""
+    """Return the smallest UUIDv7 of a moment."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=milliseconds << 80)
 
 
 @dataclass(frozen=True, slots=True)
 class PastChain:
-    """A chain, and what decided about it: the frozen policy (JSON text) and the names of others."""
+    """A chain and its policies: the frozen inline policy (JSON text) and the names of others."""
 
     past: Past
     retry_policy: str
@@ -84,7 +84,7 @@ class PastChain:
 
 
 def ended_attempts(window: Window, *, most: int) -> int:
-    """How many attempts of the window's chains have ended; counted up to `most`."""
+    """Return how many attempts of the window's chains have ended, counted up to `most`."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNT, [*window.roots(most), most])
         row: tuple[int] = cursor.fetchone()
@@ -92,18 +92,18 @@ def ended_attempts(window: Window, *, most: int) -> int:
 
 
 def past_chains(window: Window) -> Iterator[list[PastChain]]:
-    """The window's chains in the order of their roots' ids, some with each slice that is read."""
+    """Yield the window's chains in the order of their roots' ids, slice by slice."""
     rows: list[_Row] = []
     while True:
         root_id, retry_count = (rows[-1].root_id, rows[-1].retry_count) if rows else (None, None)
-        # Of the root where the last slice ended nothing may be left.
+        # The root where the last slice ended may have no attempts left.
         roots = window.roots(SLICE + 1, at_least=root_id)
         with connection.cursor() as cursor:
             cursor.execute(_ROWS, [*roots, root_id or _NO_ROOT, retry_count or 0, SLICE])
             found = [_Row._make(row) for row in cursor.fetchall()]
         rows += found
         chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
-        # Of the last chain there may be more in the next slice.
+        # The last chain may continue in the next slice.
         rows = chains.pop() if len(found) == SLICE else []
         if chains:
             yield [_past_chain(chain) for chain in chains]
@@ -123,7 +123,7 @@ class _Row(NamedTuple):
     preempted_for: float | None
     termination: str | None
     decided: str | None
-    """The last step of the trace: what the engine said, whatever people did about it later."""
+    """The last step of the trace: the engine's decision, whatever people did afterwards."""
     by_hand: bool | None
     retry_policy: str | None
     retry_policies: str | None
@@ -137,7 +137,7 @@ class _Row(NamedTuple):
 def _past_chain(rows: Sequence[_Row]) -> PastChain:
     root = rows[0]
     by_hand = (at for at, row in enumerate(rows, 1) if row.by_hand)
-    # What comes after a retry by hand is not the engine's doing.
+    # What follows a manual retry is not the engine's decision.
     part = rows[: next(by_hand, len(rows))]
     ended = [row for row in part if row.lasted is not None]
     past = Past(
@@ -178,7 +178,7 @@ def _record(root_id: UUID, part: Sequence[_Row]) -> Record:
 
 
 def _outcome(last: _Row) -> str:
-    """What became of a chain whose last attempt this is, or the last before a retry by hand."""
+    """Return a chain's outcome by its last attempt, or the last before a manual retry."""
     if last.by_hand and last.decided is not None:
         state: str = json.loads(last.decided)["retry_state"]
         return "retrying" if last.granted else state

@@ -1,4 +1,4 @@
-"""Pages of what belongs to each of several records, in a few statements however many they are."""
+"""Pages of the children of several records, in a few statements for any number of records."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -28,9 +28,9 @@ Key = TypeVar("Key")
 def first_of_each(
     parents: QuerySet[Any], children: QuerySet[Row], limit: int
 ) -> dict[Any, list[Row]]:
-    """The first `limit` children of each parent in their order, by the parent's key.
+    """Return the first `limit` children of each parent in their order, by the parent's key.
 
-    `children` asks for those of one with `OuterRef("pk")`, so that each is one look into an index.
+    `children` filters by `OuterRef("pk")`, so that each parent costs one index lookup.
     """
     keys = ArraySubquery(children.values("pk")[:limit])
     found = dict(parents.annotate(keys_of_children=keys).values_list("pk", "keys_of_children"))
@@ -42,7 +42,7 @@ def first_of_each(
 
 
 def _like(children: QuerySet[Row], keys: Sequence[Any]) -> QuerySet[Row]:
-    """Rows of these keys that come with what those of another query come with."""
+    """Return the rows with these keys, with the related and deferred columns of another query."""
     rows: QuerySet[Row] = QuerySet(children.model).filter(pk__in=keys)
     rows.query.select_related = children.query.select_related
     rows.query.deferred_loading = children.query.deferred_loading
@@ -52,8 +52,8 @@ def _like(children: QuerySet[Row], keys: Sequence[Any]) -> QuerySet[Row]:
 def chains_attempts(
     actor: Actor, sessions: Sequence[Session], behind: int | None, limit: int
 ) -> list[list[Session]]:
-    """For each session the attempts of its chain `behind` a number, oldest first, with all
-    that is shown of sessions."""
+    """Return for each session the attempts of its chain after number `behind`, oldest first, with
+    everything that is shown of sessions."""
     roots = {each.root_id for each in sessions if each.archived_chain is None}
     after = -1 if behind is None else behind
     rows = sessions_visible(actor).filter(root=OuterRef("pk"), retry_count__gt=after)
@@ -71,7 +71,7 @@ def chains_attempts(
 def sessions_events(
     sessions: Sequence[Session], after: int, limit: int
 ) -> list[list[SessionEvent]]:
-    """For each session its events behind the id `after`, as `session_events` gives them."""
+    """Return for each session its events after the id `after`, as `session_events` does."""
     found: dict[UUID, list[SessionEvent]] = {}
     quiet = {each.pk for each in sessions if each.retry_policy.get("emit_retry_events") is False}
     for keys in (quiet, {each.pk for each in sessions} - quiet):
@@ -81,7 +81,7 @@ def sessions_events(
             found |= first_of_each(Session.objects.filter(pk__in=keys), events, limit)
     gone = [each.pk for each in sessions if each.archived_chain is not None]
     if gone:
-        # As many as one chain has.
+        # As many events as one chain has.
         events = SessionEvent.objects.filter(session_id__in=gone, pk__gt=after)
         for event in events_shown(events, retries=True):
             if event.session_id not in quiet or not event.type.startswith(RETRY_EVENTS):
@@ -90,12 +90,12 @@ def sessions_events(
 
 
 def sessions_found(actor: Actor, keys: Sequence[UUID | None]) -> dict[UUID, Session]:
-    """The sessions of these ids that the actor may see, by id."""
+    """Return the sessions with these ids that the actor may see, by id."""
     return sessions_visible(actor).in_bulk(list({key for key in keys if key is not None}))
 
 
 def decisions_found(sessions: Sequence[Session]) -> list[RetryDecision | None]:
-    """The whole decision about each session; None where there is none."""
+    """Return the whole decision about each session; None where there is none."""
     wanted = [each.pk for each in sessions if each.archived_chain is None]
     found = RetryDecision.objects.in_bulk(wanted) if wanted else {}
     return [
@@ -107,7 +107,7 @@ def decisions_found(sessions: Sequence[Session]) -> list[RetryDecision | None]:
 def policies_revisions(
     policies: Sequence[RetryPolicy], before: int | None, limit: int
 ) -> list[list[RetryPolicyRevision]]:
-    """For each policy its revisions before a number, newest first."""
+    """Return for each policy its revisions before a number, newest first."""
     rows = RetryPolicyRevision.objects.filter(policy=OuterRef("pk")).order_by("-revision")
     if before is not None:
         rows = rows.filter(revision__lt=before)
@@ -119,7 +119,7 @@ def policies_revisions(
 def webhooks_deliveries(
     webhooks: Sequence[WebhookEndpoint], before: int | None, limit: int, **conditions: Any
 ) -> list[list[WebhookDelivery]]:
-    """For each webhook its deliveries before a number, newest first."""
+    """Return for each webhook its deliveries before a number, newest first."""
     rows = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), **conditions).order_by("-pk")
     if before is not None:
         rows = rows.filter(pk__lt=before)

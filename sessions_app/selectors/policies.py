@@ -1,4 +1,4 @@
-"""Reads of named policies and queues that every door shares."""
+"""Reads of named policies, queues and categories that every door shares."""
 
 import json
 from collections.abc import Collection
@@ -23,7 +23,7 @@ from sessions_app.models import (
 
 
 def policies_visible(actor: Actor) -> QuerySet[RetryPolicy]:
-    """The policies within reach of what the actor may see, archived ones too."""
+    """Return the policies in reach of what the actor may see, archived ones included."""
     user = require_user(actor)
     policies = RetryPolicy.objects.select_related("domain", "project__domain")
     if actor.is_cluster_admin:
@@ -39,7 +39,7 @@ def policies_visible(actor: Actor) -> QuerySet[RetryPolicy]:
 def policies_of(
     policies: QuerySet[RetryPolicy], domain: str | None, project: str | None
 ) -> QuerySet[RetryPolicy]:
-    """Those of one scope: a project of a domain, a domain itself, or else the cluster."""
+    """Return the policies of a scope: a project of a domain, the domain, or the cluster."""
     if project is not None:
         return policies.filter(project__name=project, project__domain__name=domain)
     if domain is not None:
@@ -48,7 +48,7 @@ def policies_of(
 
 
 def policy_get(actor: Actor, name: str, domain: str | None, project: str | None) -> RetryPolicy:
-    """A policy of exactly this scope; raises `NotFound`."""
+    """Return the policy of exactly this scope. Raises `NotFound`."""
     found = policies_of(policies_visible(actor), domain, project).filter(name=name).first()
     if found is None:
         raise NotFound(f"no retry policy {name} there")
@@ -56,7 +56,7 @@ def policy_get(actor: Actor, name: str, domain: str | None, project: str | None)
 
 
 def queues_visible(actor: Actor) -> QuerySet[Queue]:
-    """The queues of the projects that the actor may see, with what they hold."""
+    """Return the queues of the projects that the actor may see, with their usage."""
     require_user(actor)
     queues = Queue.objects.select_related("project__domain", "usage")
     if actor.is_cluster_admin:
@@ -65,7 +65,7 @@ def queues_visible(actor: Actor) -> QuerySet[Queue]:
 
 
 def queue_get(project: Project, name: str) -> Queue:
-    """A queue of a project that the actor may see, with what it holds; raises `NotFound`."""
+    """Return a queue of a project that the actor may see, with its usage. Raises `NotFound`."""
     found = Queue.objects.select_related("usage").filter(project=project, name=name).first()
     if found is None:
         raise NotFound(f"no queue {project.address}/{name}")
@@ -74,7 +74,7 @@ def queue_get(project: Project, name: str) -> Queue:
 
 
 def category_get(actor: Actor, name: str) -> FailureCategory:
-    """A failure category by its name; raises `NotFound`."""
+    """Return a failure category by its name. Raises `NotFound`."""
     authorize(actor, Action.CATEGORY_READ)
     return category_named(name)
 
@@ -129,7 +129,7 @@ def revisions_used(project: Project, decision: RetryDecision) -> QuerySet[RetryP
 
 
 def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:
-    """What the policies say now, by the policy's id."""
+    """Return the current revisions of the policies, by the policy's id."""
     current = RetryPolicyRevision.objects.filter(
         policy__in=policies, revision=F("policy__revision")
     )
@@ -138,7 +138,7 @@ def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolic
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A revision's document, and what is odd about it though it is valid."""
+    """A revision's document, with warnings about a valid but doubtful content."""
 
     document: PolicyDocument
     warnings: tuple[str, ...]
@@ -146,7 +146,7 @@ class Reading:
 
 
 def reading_of(revision: RetryPolicyRevision) -> Reading:
-    """What a revision says."""
+    """Return the content of a revision."""
     return _read(json.dumps(revision.document))
 
 

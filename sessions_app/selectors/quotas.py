@@ -1,4 +1,4 @@
-"""Reads of quotas: how they stand, and what they hold back."""
+"""Reads of quotas: their use, and what they hold back."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from sessions_app.models import ProjectUsage, Session
 
 
 class QuotaStanding(NamedTuple):
-    """A quota as people read it: whose, which, its limit, and what is in use of it."""
+    """A quota for display: its scope, its name, its limit and its use."""
 
     scope: str
     name: str
@@ -21,13 +21,13 @@ class QuotaStanding(NamedTuple):
 
 
 def quotas_standing(scope: ConfigScope) -> list[QuotaStanding]:
-    """The quotas that hold in a scope, its own first: of a project also those of its domain."""
+    """Return the quotas of a scope, its own first; for a project also those of its domain."""
     project, domain = scope.project, scope.domain
     holds = (
         Q(domain=domain) if project is None else Q(project=project) | Q(domain=project.domain_id)
     )
     rows = ProjectUsage.objects.filter(holds, limit__isnull=False).order_by("project", "name")
-    # Nulls come last, and so do those of a domain.
+    # Nulls sort last, and so do the rows of a domain.
     return [_standing(row, scope) for row in rows]
 
 
@@ -35,12 +35,12 @@ def _standing(row: ProjectUsage, scope: ConfigScope) -> QuotaStanding:
     owner = scope.name
     if scope.project is not None and row.domain_id is not None:
         owner = scope.project.domain.name
-    assert row.limit is not None  # noqa: S101  # the query asks for those that are set
+    assert row.limit is not None  # noqa: S101  # the query returns only rows with a limit
     return QuotaStanding(owner, row.name, spelled(row.name, row.limit), spelled(row.name, row.used))
 
 
 def quota_holding(session: Session) -> Held | None:
-    """The quota for which a waiting session waits just now, if there is one."""
+    """Return the quota that a waiting session waits for now, if there is one."""
     if session.phase != Phase.WAITING or session.has_quotas is False:
         return None
     quotas = quotas_read([session.project_id], waiting=False, live=True)

@@ -1,4 +1,4 @@
-"""What decisions gave to next attempts beyond what the failed ones had, in words."""
+"""The resources that decisions gave to next attempts beyond those of the failed ones, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from sessions_app.models import RetryDecision, Session
 
 
 def grants(attempts: Sequence[Session]) -> dict[UUID, str]:
-    """Changes such as `memory 2Gi → 4Gi` by the attempt that failed, for those that have any.
+    """Return changes such as `memory 2Gi → 4Gi` by failed attempt, for those that have any.
 
     The attempts come with their decisions. Takes one query, none if nothing was granted.
     """
@@ -30,7 +30,7 @@ def _decision(attempt: Session) -> RetryDecision | None:
 
 
 def resource_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """`memory 2Gi → 4Gi` for each amount that differs; both forms of resources are understood."""
+    """Yield `memory 2Gi → 4Gi` for each amount that differs; both forms of resources are read."""
     was = _flat(before)
     changed: dict[tuple[str, str, str], list[str]] = {}
     for (group, name), amount in _flat(after).items():

@@ -1,9 +1,9 @@
-"""Which sessions are meant, and a page of them: the same work however many there are.
+"""Filters of sessions, and pages of them, at a cost that does not depend on their number.
 
-Every condition has an index of the form `(project, what is asked for, id)`. One `LATERAL` a project
-reads from it the few newest, and a page is the newest of those: so neither what is rare is looked
-for among everything, nor everything sorted that is common. What a partial index asks for stands
-in the text as constants: PostgreSQL keeps one plan for all values of the others.
+Every condition has an index of the form `(project, condition, id)`. One `LATERAL` for each project
+reads its few newest matches, and a page is the newest of those. So rare sessions are not searched
+for among all, and frequent ones are not all sorted. The conditions of partial indexes appear as
+constants in the text, since PostgreSQL keeps one plan for all parameter values.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from sessions_app.models import Session
 from sessions_app.selectors.session_rows import listed_rows
 
 CLOCKS_APART = 600.0
-"""Seconds. An id tells the time of the process that made the session, its row the database's."""
+"""Seconds by which clocks may differ: an id has its process's time, the row the database's."""
 COUNTED = 10_000
 # The order of the indexes, which is not the primary key's: see `NEWEST` of the model.
 _NEWEST, _OLDEST = "DESC NULLS LAST", "ASC NULLS FIRST"
@@ -35,19 +35,19 @@ class Where:
     parameters: list[Any] = field(default_factory=list)
 
     def add(self, condition: str, *parameters: Any) -> None:
-        """One more; `%s` in it stand for the parameters."""
+        """Add a condition; each `%s` in it stands for a parameter."""
         self.conditions.append(condition)
         self.parameters += parameters
 
     @property
     def sql(self) -> str:
-        """All of them."""
+        """Return all conditions as SQL."""
         return " AND ".join(self.conditions) or "true"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionsWanted:
-    """Which sessions are meant; what is None does not matter. See `GET /sessions/`."""
+    """The filters of sessions; None matches all. See `GET /sessions/`."""
 
     project: str | None = None
     queue: str | None = None
@@ -69,7 +69,7 @@ class SessionsWanted:
     search: str | None = None
 
     def places(self) -> Where:
-        """The projects in which they are."""
+        """Return the conditions on the projects."""
         found = Where()
         if self.project is not None:
             domain, _, name = self.project.partition("/")
@@ -77,7 +77,7 @@ class SessionsWanted:
         return found
 
     def sessions(self) -> Where:
-        """What is asked of the sessions of a project."""
+        """Return the conditions on the sessions of a project."""
         found = Where()
         if self.queue is None:
             found.add("s.project_id = p.id")
@@ -99,7 +99,7 @@ class SessionsWanted:
         return found
 
     def _time(self, found: Where) -> None:
-        """By id, too, which grows with time and is what the indexes are ordered by."""
+        """Add conditions on the creation time and on the id, which grows with it."""
         if self.created_after is not None:
             first = _id_at(self.created_after.timestamp() - CLOCKS_APART, _FIRST)
             found.add("s.created_at >= %s AND s.id >= %s", self.created_after, first)
@@ -108,7 +108,7 @@ class SessionsWanted:
             found.add("s.created_at < %s AND s.id <= %s", self.created_before, last)
 
 
-# An empty text is what sessions have that have none.
+# Sessions without a value have an empty text.
 _CONDITIONS = {
     "queue": "s.queue_id = (SELECT q.id FROM sessions_app_queue q "
     "WHERE q.project_id = p.id AND q.name = %s)",
@@ -127,8 +127,8 @@ _CAUSES = {
     Status.CANCELLED: "s.retry_cause = 'user_cancelled'",
     Status.ERROR: "s.retry_cause NOT IN ('', 'user_cancelled')",
 }
-"""What a final status says of the cause. An index on a status would be written to whenever a
-session goes from one to the next."""
+"""The condition on the cause that follows from a final status. An index on the status would be
+written to at every change of status."""
 
 
 def _of_status(found: Where, status: Status) -> None:
@@ -138,7 +138,7 @@ def _of_status(found: Where, status: Status) -> None:
 
 
 def _id_at(seconds: float, rest: str) -> UUID:
-    """The first or the last id of version 7 of a moment since 1970, or the nearest there is."""
+    """Return the first or the last UUIDv7 of a moment since 1970, or the nearest possible one."""
     milliseconds = min(max(0, round(seconds * 1000)), 2**48 - 1)
     return UUID(f"{milliseconds:012x}{rest}"[:32])
 
@@ -153,7 +153,7 @@ def _search(found: Where, text: str) -> None:
 
 
 def ids_beginning(text: str) -> tuple[UUID, UUID] | None:
-    """The first and the last id that begin with `text`; None if no id does."""
+    """Return the first and the last id that begin with `text`; None if no id can."""
     compact = text.replace("-", "").lower()
     if len(compact) > 32 or not all(letter in "0123456789abcdef" for letter in compact):
         return None
@@ -162,7 +162,7 @@ def ids_beginning(text: str) -> tuple[UUID, UUID] | None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page begins: at the first session, or beyond the one with the id `beyond`."""
+    """The start of a page: the first session, or after the one with the id `beyond`."""
 
     limit: int
     newest_first: bool = True
@@ -170,20 +170,20 @@ class Place:
 
 
 def sessions_page(actor: Actor, wanted: SessionsWanted, place: Place) -> list[Session]:
-    """Up to `limit` sessions that the actor may see, with all that lists show of them."""
+    """Return at most `limit` sessions that the actor may see, with everything that lists show."""
     ids, parameters = _ids(actor, wanted, place)
     return listed_rows(ids, parameters, order="DESC" if place.newest_first else "ASC")
 
 
 def sessions_left(actor: Actor, wanted: SessionsWanted, after: UUID) -> int:
-    """How many come after one, newest first; counted up to `COUNTED`."""
+    """Return how many sessions follow one, newest first; counted up to `COUNTED`."""
     ids, parameters = _ids(actor, wanted, Place(COUNTED, beyond=after))
     ((count,),) = read_rows(f"SELECT count(*) FROM ({ids}) left_over", parameters)
     return int(count)
 
 
 def _ids(actor: Actor, wanted: SessionsWanted, place: Place) -> tuple[str, Sequence[Any]]:
-    """A statement for the ids of a page, and its parameters."""
+    """Return a statement for the ids of a page, and its parameters."""
     require_user(actor)
     projects, sessions = wanted.places(), wanted.sessions()
     visible_only(actor, projects)
@@ -203,7 +203,7 @@ def _ids(actor: Actor, wanted: SessionsWanted, place: Place) -> tuple[str, Seque
 
 
 def visible_only(actor: Actor, projects: Where) -> None:
-    """Only the projects `p` that the actor may see."""
+    """Restrict the projects `p` to those that the actor may see."""
     if actor.only_project_id is not None:
         projects.add("p.id = %s", actor.only_project_id)
     if actor.is_superuser:

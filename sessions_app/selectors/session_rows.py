@@ -1,4 +1,4 @@
-"""Sessions with all that is shown of them, each kind of read in one statement."""
+"""Sessions with everything that is shown of them, each kind of read in one statement."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from sessions_app.models import Domain, Project, Queue, RetryDecision, Session, 
 
 _SESSION = Part(Session, "s")
 _PROJECT = (Part(Project, "p", "project"), Part(Domain, "d", "project.domain"))
-# Of a queue and an owner only the name is shown.
+# Only the names of queue and owner are shown.
 _PLACE = (
     *_PROJECT,
     Part(Queue, "q", "queue", only="id name project_id"),
     Part(User, "u", "owner", only="id username"),
 )
 _DECISION = Part(RetryDecision, "r", "decision", back="session")
-# Without most of a decision's bytes, which no list shows.
+# Without the large columns of a decision, which no list shows.
 _LINE = Part(
     RetryDecision,
     "r",
@@ -74,18 +74,18 @@ _ATTEMPTS = JoinedRows(
 
 
 def session_row(session_id: UUID) -> Session | None:
-    """A session with project, queue, owner, decision, specification, root, retry scope, and whether
-    quotas hold there."""
+    """Return a session with project, queue, owner, decision, specification, root, retry scope, and
+    whether quotas apply; None if there is none."""
     found: list[Session] = _WHOLE.read([session_id])
     return found[0] if found else None
 
 
 def attempt_rows(session_id: UUID) -> list[Session]:
-    """All attempts of a session's chain with project and decision, oldest first."""
+    """Return all attempts of a session's chain with project and decision, oldest first."""
     return _ATTEMPTS.read([session_id])
 
 
 def listed_rows(ids: str, parameters: Sequence[Any], *, order: str) -> list[Session]:
-    """Sessions whose `ids` a statement gives, with project, queue, owner and decision."""
+    """Return the sessions with the selected ids, with project, queue, owner and decision."""
     more = f" JOIN ({ids}) page ON page.id = s.id ORDER BY s.id {order}"
     return _LISTED.read(parameters, more=more)

@@ -1,4 +1,4 @@
-"""Reads that every door shares; the first argument is who asks."""
+"""Reads of sessions, projects and queues for every door; the first argument is the actor."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,16 +29,16 @@ from sessions_app.selectors.session_rows import attempt_rows, session_row
 
 Thing = TypeVar("Thing")
 NAMES_COMPARED = 1000
-"""How many names are looked through for one that was meant."""
+"""Maximum number of names searched for a suggestion."""
 _RELATED = ("project__domain", "queue", "owner", "decision")
-# Most of a decision's bytes, which no list shows.
+# The large columns of a decision, which no list shows.
 _EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
 
 
 def sessions_visible(actor: Actor) -> QuerySet[Session]:
-    """The sessions of the projects that the actor may see, with what is shown of them.
+    """Return the sessions of the projects that the actor may see, with what is shown of them.
 
-    To be found by their keys: a list by filters is a `sessions_page`.
+    For lookups by key; a list with filters is a `sessions_page`.
     """
     require_user(actor)
     found = Session.objects.select_related(*_RELATED).defer(*_EXPLANATION)
@@ -48,17 +48,17 @@ def sessions_visible(actor: Actor) -> QuerySet[Session]:
 
 
 class TipsPage(NamedTuple):
-    """Newest attempts that something is to be done to, newest first."""
+    """Newest attempts of chains on which an action was asked for, newest first."""
 
     roots: dict[UUID, UUID]
-    """The sessions that the actor may do it to, with their roots."""
+    """The sessions on which the actor may do it, with their roots."""
     refusals: dict[UUID, DomainError]
-    """Why not to the others."""
+    """The refusals for the others."""
     order: list[UUID]
     next: UUID | None
-    """The last of this page, if there are more."""
+    """The last session of this page, if there are more."""
     remaining: int
-    """How many come after it, counted up to a limit."""
+    """Number of sessions after it, counted up to a limit."""
 
 
 def tips_page(
@@ -69,9 +69,9 @@ def tips_page(
     after: UUID | None,
     limit: int,
 ) -> TipsPage:
-    """The newest attempts among the `wanted` sessions that come `after` one, up to `limit`.
+    """Return at most `limit` newest attempts among the `wanted` sessions, after the id `after`.
 
-    Newest first, so that attempts which are made meanwhile are not met again.
+    Newest first, so that attempts created meanwhile do not appear in later pages.
     """
     tips = replace(wanted, tip=True)
     if wanted.tip is False:
@@ -97,10 +97,10 @@ def _refusal(actor: Actor, action: Action, session: Session) -> DomainError | No
 
 
 def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_READ) -> Session:
-    """One session on which the actor may do `action`, if need be from the log.
+    """Return one session on which the actor may do `action`, from the log if its row is gone.
 
-    Raises `NotFound`, `NotPermitted`; `Conflict` where something is to be done to a session that
-    is only in the log.
+    Raises `NotFound`, `NotPermitted`, and `Conflict` for a write to a session that exists only in
+    the log.
     """
     found = session_row(session_id) or archived_session(session_id)
     scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
@@ -113,7 +113,7 @@ def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_
 def _allowed(
     actor: Actor, action: Action, found: Thing | None, missing: str, scope: dict[str, Any]
 ) -> Thing:
-    """`found`, if the actor may; what they may not see is told like what does not exist."""
+    """Return `found` if the actor may do the action; what they may not see counts as not found."""
     require_user(actor)
     if found is None:
         raise NotFound(missing)
@@ -125,7 +125,7 @@ def _allowed(
 
 
 def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
-    """The ids of each session's chain, oldest first, by root id; read where they are not known."""
+    """Return the ids of each chain, oldest first, by root id; read those not known."""
     chains: dict[UUID, list[UUID]] = defaultdict(list)
     for session in sessions:
         known = session.chain_ids or session.archived_chain
@@ -140,7 +140,7 @@ def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
 
 
 def chain_counts(sessions: Sequence[Session]) -> dict[UUID, int]:
-    """How many attempts each session's chain has, by root id; read where that is not known."""
+    """Return the number of attempts of each chain, by root id; read those not known."""
     counts: dict[UUID, int] = {}
     for session in sessions:
         known = session.chain_ids or session.archived_chain
@@ -155,14 +155,14 @@ def chain_counts(sessions: Sequence[Session]) -> dict[UUID, int]:
 
 
 def chain_attempts(session: Session) -> list[Session]:
-    """All attempts of a session's chain, oldest first."""
+    """Return all attempts of a session's chain, oldest first."""
     if session.archived_chain is not None:
         return archived_chain(session.archived_chain)
     return attempt_rows(session.pk)
 
 
 def attempts_get(actor: Actor, session_id: UUID, action: Action) -> list[Session]:
-    """The chain of any of its members, oldest first, if the actor may do `action` to it.
+    """Return the chain of any of its members, oldest first, if the actor may do `action` to it.
 
     Raises `NotFound`, `NotPermitted`.
     """
@@ -174,22 +174,22 @@ def attempts_get(actor: Actor, session_id: UUID, action: Action) -> list[Session
 
 
 def session_events(session: Session) -> QuerySet[SessionEvent]:
-    """The log of one session, in order; without the retry events that its policy switched off."""
+    """Return a session's log in order; without retry events if its policy hides them."""
     events = SessionEvent.objects.filter(session_id=session.pk)
     quiet = session.retry_policy.get("emit_retry_events") is False
     return events_shown(events, retries=not quiet)
 
 
 def events_shown(events: QuerySet[SessionEvent], *, retries: bool) -> QuerySet[SessionEvent]:
-    """Events with what is shown of them, in the order of each session."""
+    """Return events with everything that is shown of them, in the order of each session."""
     if not retries:
         events = events.exclude(type__startswith=RETRY_EVENTS)
-    # The order of ids, too: who writes an event of a session holds the session's lock.
+    # This is the order of ids, too: whoever writes an event of a session holds the session's lock.
     return events.select_related("project__domain").order_by("seq")
 
 
 def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
-    """The keys of the projects that the actor may see, or of the one that is named."""
+    """Return the ids of the projects that the actor may see, or of the one at this address."""
     require_user(actor)
     require_project(actor, address)
     visible = actor.projects()
@@ -200,9 +200,9 @@ def projects_visible(actor: Actor, address: str | None = None) -> list[int]:
 
 
 def require_project(actor: Actor, address: str | None, *, field: str = "project") -> None:
-    """Raise `InvalidInput` naming `field` if a filter names a project that the actor cannot see.
+    """Raise `InvalidInput` for `field` if a filter names a project that the actor cannot see.
 
-    Else a list that is empty for a typing error would look like one that has nothing in it.
+    Otherwise a typing error would look like a list without entries.
     """
     if address is None:
         return
@@ -218,10 +218,10 @@ def require_project(actor: Actor, address: str | None, *, field: str = "project"
 
 
 def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
-    """The project whose job set `name` is meant: named, the token's, or the default one.
+    """Return the project of the job set `name`: the named one, the token's, or the default one.
 
     Raises `NotFound` if there is no such job set that the actor may see, `InvalidInput` if no
-    project is meant.
+    project is given or set.
     """
     try:
         project = project_resolve(actor, address, Action.JOB_SET_READ)
@@ -235,7 +235,7 @@ def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
 
 
 def decision_get(session: Session) -> RetryDecision:
-    """The decision about a session; raises `NotFound` while there is none."""
+    """Return the decision about a session. Raises `NotFound` while there is none."""
     if session.archived_chain is not None:
         decision: RetryDecision | None = getattr(session, "decision", None)
     else:
@@ -263,9 +263,9 @@ _QUEUE = JoinedRows(
 
 
 def project_resolve(actor: Actor, address: str | None, action: Action) -> Project:
-    """The project of a request: named, the token's, or the default one.
+    """Return the project of a request: the named one, the token's, or the default one.
 
-    Raises `InvalidInput` naming `project` if there is none or it does not exist for the actor.
+    Raises `InvalidInput` for `project` if none is given or it does not exist for the actor.
     """
     visible = _projects_meant(actor, address)
     found: list[Project] = _PROJECT.read(visible.parameters, more=visible.sql)
@@ -279,7 +279,7 @@ def project_resolve(actor: Actor, address: str | None, action: Action) -> Projec
 
 
 def _projects_meant(actor: Actor, address: str | None) -> Where:
-    """At most one project `p` in the domain `d`."""
+    """Return conditions that match at most one project `p` in the domain `d`."""
     require_user(actor)
     meant = Where()
     if address is not None or actor.only_project_id is None:
@@ -294,10 +294,10 @@ def _projects_meant(actor: Actor, address: str | None) -> Where:
 
 
 def queue_resolve(actor: Actor, address: str | None, name: str | None, action: Action) -> Queue:
-    """The queue of a request: named, or the default one of its project, which is resolved as by
-    `project_resolve`. Project and retry scope come with it.
+    """Return the queue of a request: the named one, or the default one of its project.
 
-    Raises `InvalidInput` naming `project` or `queue`.
+    The project is found as by `project_resolve`; it comes with the queue, and so does its retry
+    scope. Raises `InvalidInput` for `project` or `queue`.
     """
     wanted = _projects_meant(actor, address)
     if name is None:
@@ -315,13 +315,13 @@ def queue_resolve(actor: Actor, address: str | None, name: str | None, action: A
 
 
 def project_get(actor: Actor, domain: str, name: str, action: Action) -> Project:
-    """A project by its address in a URL; raises `NotFound`, `NotPermitted`."""
+    """Return a project by its address in a URL. Raises `NotFound`, `NotPermitted`."""
     projects = Project.objects.select_related("domain")
     found = projects.filter(domain__name=domain, name=name).first()
     return _allowed(actor, action, found, f"no project {domain}/{name}", {"project": found})
 
 
 def domain_get(actor: Actor, name: str, action: Action) -> Domain:
-    """A domain by its name in a URL; raises `NotFound`, `NotPermitted`."""
+    """Return a domain by its name in a URL. Raises `NotFound`, `NotPermitted`."""
     found = Domain.objects.filter(name=name).first()
     return _allowed(actor, action, found, f"no domain {name}", {"domain": found})

@@ -10,7 +10,7 @@ from sessions_app.selectors.sessions import domain_get
 
 
 def domains_visible(actor: Actor) -> QuerySet[Domain]:
-    """The domains that the actor may see: their own, and those of their projects."""
+    """Return the domains that the actor may see: their own, and those of their projects."""
     user = require_user(actor)
     if actor.is_cluster_admin:
         return Domain.objects.all()
@@ -24,13 +24,13 @@ def domains_visible(actor: Actor) -> QuerySet[Domain]:
 
 
 def projects_listed(actor: Actor) -> QuerySet[Project]:
-    """The projects that the actor may see, with their domains."""
+    """Return the projects that the actor may see, with their domains."""
     require_user(actor)
     return actor.projects().select_related("domain")
 
 
 def memberships_visible(actor: Actor) -> QuerySet[Membership]:
-    """Who works in the projects and domains that the actor may see, with all that is shown."""
+    """Return the memberships in projects and domains that the actor may see, with their records."""
     require_user(actor)
     found = Membership.objects.select_related("user", "domain", "project__domain")
     if actor.is_cluster_admin:
@@ -41,7 +41,7 @@ def memberships_visible(actor: Actor) -> QuerySet[Membership]:
 
 
 def membership_get(actor: Actor, key: int, action: Action) -> Membership:
-    """One on which the actor may do `action`; raises `NotFound`, `NotPermitted`."""
+    """Return a membership on which the actor may do `action`. Raises `NotFound`, `NotPermitted`."""
     found = memberships_visible(actor).filter(pk=key).first()
     if found is None:
         raise NotFound(f"no membership {key}")
@@ -50,8 +50,10 @@ def membership_get(actor: Actor, key: int, action: Action) -> Membership:
 
 
 def domain_named(actor: Actor, name: str, action: Action) -> Domain:
-    """The domain that a body names; raises `NotPermitted`, and `InvalidInput` naming `domain` if
-    there is none that the actor may see."""
+    """Return the domain that a body names.
+
+    Raises `NotPermitted`, and `InvalidInput` for `domain` if there is none that the actor may see.
+    """
     try:
         return domain_get(actor, name, action)
     except NotFound:
@@ -59,9 +61,9 @@ def domain_named(actor: Actor, name: str, action: Action) -> Domain:
 
 
 def tokens_visible(actor: Actor) -> QuerySet[ApiToken]:
-    """The actor's own tokens, or all for a cluster admin, with what is shown of them.
+    """Return the actor's own tokens, or all for a cluster admin, with what is shown of them.
 
-    Whoever comes with a token that is narrowed to a project sees those that are, too.
+    A caller whose token is restricted to a project sees only tokens of that project.
     """
     user = require_user(actor)
     tokens = ApiToken.objects.select_related("user", "project__domain")
@@ -72,7 +74,7 @@ def tokens_visible(actor: Actor) -> QuerySet[ApiToken]:
 
 
 def token_get(actor: Actor, prefix: str, action: Action) -> ApiToken:
-    """One by its first characters; raises `NotFound`, `NotPermitted`."""
+    """Return a token by its prefix. Raises `NotFound`, `NotPermitted`."""
     found = tokens_visible(actor).filter(prefix=prefix).first()
     if found is None:
         raise NotFound(f"no token {prefix}")

@@ -1,4 +1,4 @@
-"""How fast things go just now: what the newest part of the log tells."""
+"""The present throughput, read from the newest part of the log."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -9,17 +9,17 @@ from django.db import connection
 from sessions_app.db.bulk import array
 
 RATE_WINDOW = 10.0
-"""Seconds of which the pace is told, ..."""
+"""Seconds of the window for rates ..."""
 CAUSE_WINDOW = 60.0
-"""... and of which causes are ..."""
+"""... and of the window for causes ..."""
 READ = 20_000
-"""... but no more than so many events are read, whosever they are."""
+"""... limited to this number of newest events, over all projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What happened within the last `window` seconds; within the last `cause_window`, why attempts
-    failed, most often first."""
+    """Counts of the last `window` seconds, and causes of failures in `cause_window` seconds, the
+    most frequent first."""
 
     window: float
     submitted: int
@@ -31,11 +31,11 @@ class Pace:
 
     @property
     def settled(self) -> int:
-        """Attempts that ended, in whatever way."""
+        """Return the number of attempts that ended, in any way."""
         return self.succeeded + self.failed
 
 
-# The facts of an event are read only where a cause is among them.
+# The JSON of an event is read only where it may contain a cause.
 _RECENT = """
     WITH seen AS MATERIALIZED (
         SELECT type, time, attempt, project_id,
@@ -64,7 +64,7 @@ _TYPES = ("session.retry_dispatched", "session.terminated", "session.error", "se
 
 
 def pace(projects: Collection[int] | None = None) -> Pace:
-    """The pace of some projects, or of all, in one statement whatever the log holds."""
+    """Return the throughput of some projects, or of all, in one statement of bounded cost."""
     wanted = {
         "read": READ,
         "short": RATE_WINDOW,

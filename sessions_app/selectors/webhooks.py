@@ -1,4 +1,4 @@
-"""Reads of webhooks; the first argument is who asks."""
+"""Reads of webhooks; the first argument is the actor."""
 
 from uuid import UUID
 
@@ -11,14 +11,14 @@ from sessions_app.models.tenants import Role
 
 
 def webhooks_visible(actor: Actor) -> QuerySet[WebhookEndpoint]:
-    """Those of the projects whose webhooks the actor may read; a URL may be a secret itself."""
+    """Return the webhooks that the actor may read as maintainer: a URL may be a secret."""
     require_user(actor)
     visible = actor.projects(least=Role.MAINTAINER)
     return WebhookEndpoint.objects.filter(project__in=visible).select_related("project__domain")
 
 
 def webhook_get(actor: Actor, webhook_id: UUID, action: Action) -> WebhookEndpoint:
-    """One webhook; raises `NotFound` and `NotPermitted`."""
+    """Return one webhook. Raises `NotFound` and `NotPermitted`."""
     require_user(actor)
     found = WebhookEndpoint.objects.select_related("project__domain").filter(pk=webhook_id).first()
     if found is None:
@@ -36,7 +36,7 @@ def deliveries_of(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
 
 
 def delivery_get(endpoint: WebhookEndpoint, number: int) -> WebhookDelivery:
-    """One delivery of a webhook that the actor may read; raises `NotFound`."""
+    """Return one delivery of a webhook that the actor may read. Raises `NotFound`."""
     found = WebhookDelivery.objects.filter(endpoint=endpoint, pk=number).first()
     if found is None:
         raise NotFound(f"no delivery {number} of webhook {endpoint.pk}")

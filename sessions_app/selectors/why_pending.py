@@ -1,4 +1,4 @@
-"""Why a session waits. The scheduler knows; who shows sessions only asks here."""
+"""The reason why a session waits. The scheduler registers the function that finds it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WhyPending:
-    """One reason in a word and in words for people, and its place in the queue.
+    """A reason, its explanation for people, and the session's position.
 
-    `ahead` are the sessions of the queue that go before it, up to `MOST_AHEAD`.
+    `ahead` is the number of sessions of the queue that go before it, up to `MOST_AHEAD`.
     """
 
     reason: Reason
@@ -40,21 +40,22 @@ class WhyPending:
 
 MOST_AHEAD = 1_000
 WORTH_SAYING = 5.0
-"""Seconds: most sessions are leased sooner, and whoever submits is not kept waiting for this."""
+"""Seconds of waiting before a reason is looked for: most sessions are leased sooner, and
+submissions are not slowed down by it."""
 Explain = Callable[[Session, Held | None], WhyPending]
-"""Says why a session waits, which may be for a quota."""
+"""A function that explains why a session waits, given the quota that holds it, if any."""
 _explain: list[Explain] = []
 
 
 def explain_with(explain: Explain) -> None:
-    """Let the scheduler say why a session waits."""
+    """Register the scheduler's function that explains why a session waits."""
     _explain[:] = [explain]
 
 
 def why_pending(session: Session) -> WhyPending | None:
-    """What holds a session; None if it does not wait, or has only begun to.
+    """Return why a session waits; None if it does not, or has only just begun to.
 
-    A quota is told at once: it is known when a session is made.
+    A quota is reported at once, since it is known when the session is created.
     """
     if session.phase != Phase.WAITING or not _explain:
         return None

@@ -1,1 +1,1 @@
-"""All writes, each in one transaction. No service knows of HTTP."""
+"""All writes, each in one transaction. Services know nothing of HTTP."""

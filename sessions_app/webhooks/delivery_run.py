@@ -1,7 +1,8 @@
-"""One run of the webhooks: reads the log into the outbox, and sends what is due, side by side.
+"""One run of the webhooks: reads the log into the outbox and sends what is due, concurrently.
 
-A thread for each attempt only sends; one thread at a time speaks with the database for a run. They
-are daemons: the end of the process does not wait for receivers, and what is cut off is sent again.
+Each attempt has a thread that only sends; one thread at a time uses the database for a run. They
+are daemon threads: a process that ends does not wait for receivers, and interrupted attempts are
+sent again.
 """
 
 import logging
@@ -35,13 +36,13 @@ from sessions_app.webhooks.workers import sender_begin, sender_end, webhooks_due
 logger = logging.getLogger(__name__)
 
 TAKING_SECONDS = 10.0
-"""A run takes deliveries no longer than this, so that the task stays short."""
+"""Maximum seconds for which a run takes deliveries, so that the task stays short."""
 AT_ONCE = 24
-"""Attempts of one run that are on their way at once."""
+"""Maximum number of concurrent attempts of one run."""
 READ_SECONDS = 0.2
-"""From one look at the log to the next, at least."""
+"""Minimum seconds between two reads of the log."""
 BATCH_SECONDS = 0.05
-"""For which answers are gathered, to be written down together."""
+"""Seconds for which answers are gathered, to be recorded together."""
 SLICES = 10
 _WORDS = {
     Result.DELIVERED: "delivered",
@@ -63,7 +64,7 @@ class _Flight(NamedTuple):
 class Run:
     """Sends what is due; `attempted` counts the attempts.
 
-    Whatever goes wrong with one delivery is the outcome of that one alone.
+    A failure of one delivery affects only its own outcome.
     """
 
     def __init__(self) -> None:
@@ -71,17 +72,17 @@ class Run:
         self._flights: dict[int, _Flight] = {}
         self._answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
         self._outcomes: list[Outcome] = []
-        """Of attempts that ended and are not written down yet."""
+        """Outcomes of attempts that ended and are not recorded yet."""
         self._read_at = 0.0
         self._more_to_read = False
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are attempts whose outcome is not written down."""
+        """Return whether there are attempts whose outcome is not recorded."""
         return bool(self._flights or self._outcomes)
 
     def take(self) -> None:
-        """Send for up to `TAKING_SECONDS`, or until nothing is due and all is written down."""
+        """Send for at most `TAKING_SECONDS`, or until nothing is due and everything is recorded."""
         until = time.monotonic() + TAKING_SECONDS
         while time.monotonic() < until:
             self._read()
@@ -91,9 +92,9 @@ class Run:
             self._gather()
 
     def land(self) -> None:
-        """Wait for the attempts that are on their way and write down what came of them.
+        """Wait for the attempts that are on their way, and record their outcomes.
 
-        While the database is away the outcomes are kept for as long as the claims last.
+        While the database is away, the outcomes are kept as long as the claims last.
         """
         until = time.monotonic() + CLAIM_SECONDS
         while self.unfinished and time.monotonic() < until:
@@ -156,7 +157,7 @@ class Run:
 
 
 def _record(outcomes: Sequence[Outcome]) -> None:
-    """Write outcomes down together; if the database refuses one of them, each by itself."""
+    """Record outcomes together; if the database refuses one of them, record each by itself."""
     try:
         outcomes_record(outcomes)
     except DataError:
@@ -172,13 +173,13 @@ def _record(outcomes: Sequence[Outcome]) -> None:
 def _outcome(claimed: Claimed, answer: Answer) -> Outcome:
     verdict = judge(answer, attempts=claimed.attempts, jitter=random.random())  # noqa: S311
     if claimed.event_id is None and verdict.result is not Result.DELIVERED:
-        # Whoever asked for it is waiting to hear.
+        # The person who sent the ping waits for its result, so it is not repeated.
         verdict = Verdict(Result.GIVEN_UP)
     return Outcome(claimed, answer, verdict)
 
 
 def message_of(claimed: Claimed) -> Message:
-    """What is sent of a delivery: the event as every door tells it, or a ping.
+    """Return the message of a delivery: the event as every door shows it, or a ping.
 
     Raises `SecretUnreadable`.
     """
@@ -197,10 +198,11 @@ def message_of(claimed: Claimed) -> Message:
 
 
 def webhooks_run() -> tuple[int, float | None]:
-    """Send what is due, unless enough others do; how many attempts, and when to look again.
+    """Send what is due, unless enough other tasks do.
 
-    The last answers of a run may be slow to come. A thread waits for them, so that the next run
-    can begin at once: a receiver that hangs delays nobody else.
+    Return the number of attempts, and the seconds until the next run. The last answers of a run may
+    be slow; a thread waits for them, so that the next run can begin at once and a receiver that
+    hangs delays nobody else.
     """
     sender = sender_begin(int(settings.REPRISE["webhook_senders"]))
     if sender is None:

@@ -1,4 +1,4 @@
-"""Making, changing, pausing and asking of webhooks."""
+"""Creates, changes, pauses and redelivers webhooks."""
 
 import base64
 import secrets
@@ -23,10 +23,11 @@ from sessions_app.webhooks.url_guard import Refused
 
 MOST_OF_PROJECT = 50
 MOST_REDELIVERED = 100_000
-"""Deliveries that one call brings again."""
+"""Maximum number of deliveries that one call sends again."""
 _POSITION = ("epoch", "xid", "event_id")
 
-# Of each event the last delivery counts: what was delivered since is not wanted as a failed one.
+# The last delivery of each event counts: an event that was delivered since does not count as
+# failed.
 _REDELIVER = """
     WITH last AS (
         SELECT DISTINCT ON (event_id) id, event_id, session_id, type, state
@@ -52,12 +53,12 @@ _REDELIVER = """
 
 
 def secret_make() -> str:
-    """A new secret as Standard Webhooks writes them: 256 random bits."""
+    """Return a new secret in the form of Standard Webhooks: 256 random bits."""
     return WEBHOOK_SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def webhook_check(url: str, event_types: Sequence[str]) -> str:
-    """The host of a URL; raises `InvalidInput` for what no webhook may have."""
+    """Return the host of a URL. Raises `InvalidInput` for a URL or types that are not allowed."""
     errors: dict[str, list[str]] = {}
     host = ""
     try:
@@ -76,10 +77,10 @@ def webhook_check(url: str, event_types: Sequence[str]) -> str:
 def webhook_create(
     *, project: Project, url: str, event_types: Sequence[str], description: str, by: str
 ) -> WebhookEndpoint:
-    """Make a webhook that is told of what happens from now on.
+    """Create a webhook that gets events from now on.
 
-    Its `new_secret` is to be shown once. Raises `InvalidInput`; `Conflict` if the project has
-    `MOST_OF_PROJECT` of them.
+    Its `new_secret` is to be shown once. Raises `InvalidInput`, and `Conflict` if the project has
+    `MOST_OF_PROJECT` webhooks.
     """
     host = webhook_check(url, event_types)
     made = WebhookEndpoint(
@@ -103,9 +104,9 @@ def webhook_create(
 
 
 def webhook_change(endpoint: WebhookEndpoint, *, by: str, fields: Collection[str]) -> None:
-    """Save what was changed of its `url`, `event_types` and `description`; raises `InvalidInput`.
+    """Save the changed `url`, `event_types` and `description`. Raises `InvalidInput`.
 
-    What is in the outbox goes to the new URL; new types count from where the log is read next.
+    Deliveries in the outbox go to the new URL; new types apply from the next read of the log.
     """
     endpoint.host = webhook_check(endpoint.url, endpoint.event_types)
     endpoint.event_types = sorted(set(endpoint.event_types))
@@ -120,7 +121,7 @@ def webhook_delete(endpoint: WebhookEndpoint, *, by: str) -> None:
 
 
 def webhook_new_secret(endpoint: WebhookEndpoint, *, overlap: timedelta, by: str) -> None:
-    """Give it a `new_secret`, to be shown once; for a while the old one signs, too."""
+    """Give it a `new_secret`, to be shown once; during `overlap` the old one signs, too."""
     with transaction.atomic():
         _again(endpoint)
         endpoint.previous_secret = endpoint.secret if overlap else ""
@@ -136,7 +137,7 @@ def _give_secret(endpoint: WebhookEndpoint) -> None:
 
 
 def webhook_pause(endpoint: WebhookEndpoint, *, reason: str, by: str) -> None:
-    """Send nothing more, and remember where in the log that was; one that is paused stays so."""
+    """Stop sending, and store the position in the log; a paused webhook stays paused."""
     with transaction.atomic():
         lock_webhooks()
         _again(endpoint)
@@ -150,7 +151,7 @@ def webhook_pause(endpoint: WebhookEndpoint, *, reason: str, by: str) -> None:
 
 
 def webhook_resume(endpoint: WebhookEndpoint, *, by: str) -> None:
-    """Go on from where it was paused, at once; nothing happens to one that is not."""
+    """Continue from the position where it was paused, at once; does nothing if it is not paused."""
     with transaction.atomic():
         lock_webhooks()
         _again(endpoint)
@@ -181,7 +182,7 @@ def _place(position: Position) -> None:
 
 
 def webhook_ping(endpoint: WebhookEndpoint) -> WebhookDelivery:
-    """Send a test message as soon as can be, once, also to one that is paused."""
+    """Send a test message as soon as possible, once, also to a paused webhook."""
     with transaction.atomic():
         made = WebhookDelivery.objects.create(endpoint=endpoint, type=PING, due_at=database_now())
         webhooks_after_commit(sure=True)
@@ -195,10 +196,10 @@ def webhook_redeliver(
     since: datetime | None = None,
     states: Collection[DeliveryState] = (DeliveryState.FAILED,),
 ) -> int:
-    """Send again one delivery, or those of a time on whose last state is wanted; how many.
+    """Send again one delivery, or those since a time with a wanted last state.
 
-    They go behind what waits of their sessions. Raises `NotFound` for a delivery that is none of
-    this webhook's, `Conflict` for one that cannot be sent again, `TooLarge`.
+    Return the number. They queue behind the waiting deliveries of their sessions. Raises `NotFound`
+    for a delivery of another webhook, `Conflict` for one that cannot be sent again, `TooLarge`.
     """
     with transaction.atomic():
         lock_webhooks()
@@ -236,7 +237,7 @@ def _require_ended(endpoint: WebhookEndpoint, delivery: int) -> None:
 
 
 def deliveries_forget(before: datetime, limit: int) -> int:
-    """Delete up to so many deliveries that ended before a time; how many."""
+    """Delete at most `limit` deliveries that ended before a time. Return their number."""
     old = WebhookDelivery.objects.filter(finished_at__lt=before).order_by("finished_at")
     deleted, _ = WebhookDelivery.objects.filter(pk__in=old.values("pk")[:limit]).delete()
     return deleted

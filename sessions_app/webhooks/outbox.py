@@ -1,8 +1,8 @@
-"""The outbox of webhooks: out of it to a sender, and what came of that.
+"""The outbox of webhooks: senders claim deliveries from it and record the outcomes.
 
-Each function is one short transaction of a fixed number of statements, however many deliveries it
-moves, under one lock. No transaction lasts while something is sent: it would hold up everybody who
-follows the log.
+Each function is one short transaction with a fixed number of statements for any number of
+deliveries, under one lock. No transaction stays open while something is sent: it would hold up
+everybody who follows the log.
 """
 
 from collections import defaultdict
@@ -24,16 +24,16 @@ from sessions_app.models.webhooks import MAX_REASON
 from sessions_app.webhooks.rules import Answer, Result, Verdict
 
 CLAIM_SECONDS = 60
-"""After which a delivery whose sender said nothing more is sent again."""
+"""Seconds after which a delivery whose sender reported nothing is sent again."""
 PER_HOST = 4
-"""Attempts on their way to one host at once; one that is failing gets one at a time."""
+"""Maximum concurrent attempts to one host; a failing host gets one at a time."""
 PER_PROJECT, PER_DOMAIN = 8, 16
-"""Attempts on their way at once for one project or domain: no tenant can hold all of a sender's."""
+"""Maximum concurrent attempts per project and domain: no tenant can hold all senders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A delivery that is this sender's for `CLAIM_SECONDS`; without `event` the log has lost it."""
+    """A delivery claimed for `CLAIM_SECONDS`; `event` is None if the log lost it."""
 
     id: int
     endpoint_id: UUID
@@ -42,16 +42,16 @@ class Claimed:
     secrets: tuple[str, ...]
     """As they are stored, the present one first."""
     attempts: int
-    """This one included."""
+    """Number of attempts, including this one."""
     event_id: int | None
     event: LoggedEvent | None
     project: str
     created_at: datetime
 
 
-# Heads are few for each webhook, and a fixed number of them is looked at, whatever waits there.
-# Each limit counts what the limits before it let through, so that a delivery which has to wait for
-# its host takes no place of its project.
+# Only the heads of each webhook are read, a fixed number of them, whatever waits behind. Each limit
+# counts what the limits before it let through, so that a delivery which has to wait for its host
+# does not take up a place of its project.
 _CLAIM = f"""
     WITH busy AS MATERIALIZED (
         SELECT w.host, w.project_id, p.domain_id FROM sessions_app_webhookdelivery d
@@ -108,9 +108,7 @@ _CLAIM = f"""
 
 
 def deliveries_claim(limit: int) -> list[Claimed]:
-    """Take up to so many deliveries that are due, no more than each host, project and domain may
-    have on their way at once.
-    """
+    """Claim at most `limit` due deliveries, within the limits of host, project and domain."""
     claim = uuid4()
     with atomic_step("webhook_claim"):
         lock_webhooks()
@@ -136,7 +134,7 @@ def _claimed(row: tuple[Any, ...], claim: UUID) -> Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one attempt."""
+    """The outcome of one attempt."""
 
     claimed: Claimed
     answer: Answer
@@ -149,7 +147,7 @@ _STATES = {
     Result.GIVEN_UP: "failed",
     Result.GONE: "failed",
 }
-# Only what is still this sender's: one that came back from the dead has nothing to say.
+# Only deliveries that still belong to this sender: a sender that was cut off may come back late.
 _RECORD = """
     UPDATE sessions_app_webhookdelivery d SET state = v.state, claim = NULL,
         due_at = CASE WHEN v.state = 'waiting'
@@ -195,7 +193,7 @@ _PAUSE = """
 
 
 def outcomes_record(outcomes: Sequence[Outcome]) -> None:
-    """Write down what came of attempts; the next ones of their sessions are due then.
+    """Record the outcomes of attempts; the next deliveries of their sessions become due.
 
     Webhooks whose receiver is gone or has failed for long are paused.
     """
@@ -210,7 +208,7 @@ def outcomes_record(outcomes: Sequence[Outcome]) -> None:
         if ended:
             cursor.execute(_PROMOTE, [now, *columns(ended)])
         known = {row[0] for row in kept}
-        # A ping says nothing of how a webhook does.
+        # A ping does not count for the health of a webhook.
         told = [o for o in outcomes if o.claimed.id in known and o.claimed.event_id is not None]
         _judge_health(told, now)
 

@@ -1,7 +1,7 @@
-"""The log read into the outbox of webhooks, by those who keep up together, by others each alone.
+"""Reading of the log into the outbox: together for webhooks that keep up, else one by one.
 
-Each function is one short transaction, or one for each webhook that is behind, of a fixed number of
-statements, however many events it passes over, under the lock of the outbox.
+Each function is one short transaction, or one for each webhook that is behind, with a fixed number
+of statements for any number of events, under the lock of the outbox.
 """
 
 from typing import Any, NamedTuple
@@ -15,9 +15,9 @@ from sessions_app.eventlog.reading import is_quiet
 from sessions_app.locks import database_now, lock_webhooks
 
 SLICE = 2_000
-"""Events of the log that one transaction passes over."""
+"""Maximum number of events that one transaction passes over."""
 MOST_WAITING = 10_000
-"""Deliveries that wait for one webhook; what comes after them waits in the log."""
+"""Maximum number of deliveries that wait for one webhook; later events wait in the log."""
 
 _HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
 _READER = "SELECT epoch, xid::text, event_id FROM sessions_app_webhookreader WHERE id = 1"
@@ -34,7 +34,7 @@ _FOLLOWED = """
     SELECT EXISTS (SELECT FROM sessions_app_webhookendpoint
         WHERE paused_at IS NULL AND epoch IS NULL)
 """
-# Those whose outbox is full wait until some of it has gone.
+# Webhooks with a full outbox wait until part of it was sent.
 _BEHIND = """
     SELECT id, epoch, xid::text, event_id FROM sessions_app_webhookendpoint w
     WHERE paused_at IS NULL AND epoch IS NOT NULL AND (
@@ -42,13 +42,13 @@ _BEHIND = """
             WHERE endpoint_id = w.id AND state = 'waiting' LIMIT %(most)s) AS first) < %(most)s
     ORDER BY id LIMIT 100
 """
-# The first event of the next life of the database: its ids are behind all of the one before.
+# The first event of the next epoch of the database: its ids follow all of the one before.
 _NEXT_EPOCH = """
     SELECT epoch FROM sessions_app_sessionevent WHERE id > %s AND epoch > %s ORDER BY id LIMIT 1
 """
-# `early`: an event that comes before one of this slice in its session, but not in the log, because
-# its transaction was the younger one and the first to have the session. It must not come later.
-# OFFSET 0: looked for by the session alone; all that is young is much more.
+# `early` are events that come before one of this slice in their session, but later in the log: a
+# younger transaction was the first to lock the session. They must not be delivered later. OFFSET 0
+# makes PostgreSQL search by the session only; there are many more young events.
 _READ = f"""
     WITH fresh AS MATERIALIZED (
         SELECT id, xid, session_id, project_id, type, seq, {is_quiet("l")} AS quiet
@@ -98,16 +98,16 @@ _LAST = 2**64 - 1, 2**63 - 1
 
 
 class Read(NamedTuple):
-    """What one look at the log brought."""
+    """The result of one read of the log."""
 
     passed: int
     made: int
     more: bool
-    """There was more than one slice."""
+    """Whether there was more than one slice."""
 
 
 def position_here() -> Cursor:
-    """The end of the log: before it nothing can be written any more."""
+    """Return the end of the log: nothing can be written before it any more."""
     with connection.cursor() as cursor:
         cursor.execute(_HERE)
         epoch, xmin = cursor.fetchone()
@@ -115,7 +115,7 @@ def position_here() -> Cursor:
 
 
 def position_shared() -> Cursor:
-    """That of the webhooks that keep up; under the lock of the outbox."""
+    """Return the position of the webhooks that keep up; call it under the lock of the outbox."""
     with connection.cursor() as cursor:
         cursor.execute(_READER)
         found = cursor.fetchone()
@@ -139,7 +139,7 @@ def log_read(limit: int = SLICE) -> Read:
 
 
 def log_read_behind(limit: int = SLICE) -> bool:
-    """A slice for each webhook that is behind; whether any of them has more before it."""
+    """Read a slice for each webhook that is behind. Return whether any of them has more to read."""
     with connection.cursor() as cursor:
         cursor.execute(_BEHIND, {"most": MOST_WAITING})
         behind = cursor.fetchall()
@@ -160,7 +160,7 @@ def _read_behind(endpoint: UUID, limit: int) -> bool:
             if row is None:
                 return False
             own, shared = Cursor(row[0], int(row[1]), row[2]), position_shared()
-            # In the middle of a slice, what is before a place in its session may lie behind it.
+            # In the middle of a slice, an earlier event of a session may lie after the position.
             if own > shared or shared.id:
                 return False
             place, read = _step(own, shared, endpoint, limit)
@@ -174,9 +174,9 @@ def _parts(place: Cursor) -> tuple[int, str, int]:
 
 
 def _step(place: Cursor, end: Cursor, endpoint: UUID | None, limit: int) -> tuple[Cursor, Read]:
-    """Read on from a place, no further than to `end`; the place then reached."""
+    """Read on from `place`, at most to `end`. Return the position reached and the result."""
     same_life = place.epoch == end.epoch
-    # What is before the transaction of `end` is passed whole; of an earlier life, all there is.
+    # All events before the transaction of `end` are read; in an earlier epoch, all there are.
     to = (end.xid, end.id) if same_life else _LAST
     wanted: dict[str, Any] = {
         "epoch": place.epoch,
@@ -194,7 +194,7 @@ def _step(place: Cursor, end: Cursor, endpoint: UUID | None, limit: int) -> tupl
         if passed == limit:
             return Cursor(place.epoch, int(last_xid), last_id), Read(passed, made, more=True)
         if same_life:
-            # A place that nothing was read behind stays: it need not be written again.
+            # A position after which nothing was read stays, so that it need not be written again.
             return (end if passed or endpoint else place), Read(passed, made, more=False)
         cursor.execute(_NEXT_EPOCH, [place.id, place.epoch])
         following = cursor.fetchone()

@@ -1,4 +1,4 @@
-"""What an answer to a webhook means, when it is sent again, and which events there are. Pure."""
+"""Rules of webhooks: what an answer means, when to send again, and the event types. Pure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,11 +8,11 @@ from enum import StrEnum
 from sessions_app.core.states import EVENT_TYPES
 
 DELAYS = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
-"""Seconds from each failed attempt to the next, as is usual with Standard Webhooks: 28 hours."""
+"""Seconds from each failed attempt to the next, as recommended by Standard Webhooks: 28 hours."""
 JITTER = 0.2
-"""A delay is longer or shorter by up to this part of it."""
+"""Maximum deviation of a delay, as a fraction of it."""
 LONGEST_PAUSE = 86_400.0
-"""Seconds that a receiver may put an attempt off by."""
+"""Maximum seconds by which a receiver may postpone an attempt."""
 
 TYPES = frozenset(
     {
@@ -27,30 +27,30 @@ TYPES = frozenset(
         ),
     }
 )
-"""Every type of event of the log."""
+"""Every event type of the log."""
 PING = "webhook.ping"
 
 
 def known_types(wanted: str) -> bool:
-    """Whether there are events of a type, or of types that begin as one that ends with `*`."""
+    """Return whether an event type exists, or any type with the prefix before a final `*`."""
     if wanted.endswith("*"):
         return any(each.startswith(wanted[:-1]) for each in TYPES)
     return wanted in TYPES
 
 
 class Result(StrEnum):
-    """What one attempt came to."""
+    """The result of one attempt."""
 
     DELIVERED = "delivered"
     AGAIN = "again"
     GIVEN_UP = "given up"
     GONE = "gone"
-    """The receiver says that nobody is there any more."""
+    """The receiver says that it no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a receiver said; without a `code` there was no answer, and `error` says why."""
+    """The answer of a receiver; `code` None: there was none, and `error` says why."""
 
     code: int | None = None
     error: str = ""
@@ -61,14 +61,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of an attempt; `delay` is seconds until the next one, if there is one."""
+    """The result of an attempt; `delay` is the seconds until the next one, if there is one."""
 
     result: Result
     delay: float | None = None
 
 
 def judge(answer: Answer, *, attempts: int, jitter: float) -> Verdict:
-    """What becomes of a delivery after so many attempts; `jitter` is from 0 to 1.
+    """Return what follows from an answer after so many attempts; `jitter` is from 0 to 1.
 
     Only 2xx is success: redirects are not followed, since they may lead anywhere.
     """
@@ -85,7 +85,7 @@ def judge(answer: Answer, *, attempts: int, jitter: float) -> Verdict:
 
 
 def retry_after(header: str, now: datetime) -> float | None:
-    """Seconds that a `Retry-After` asks for (RFC 9110, section 10.2.3); None if it says nothing."""
+    """Return the seconds in a `Retry-After` (RFC 9110, section 10.2.3); None if it is not valid."""
     text = header.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -94,5 +94,5 @@ def retry_after(header: str, now: datetime) -> float | None:
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         return max(0.0, (at - now) / timedelta(seconds=1))
     except (ValueError, OverflowError):
-        # Numbers that no date can have; the text is the receiver's.
+        # The receiver's text may contain numbers that no date can have.
         return None

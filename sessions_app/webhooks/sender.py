@@ -1,4 +1,4 @@
-"""One attempt of a webhook: signed, sent to an address that was judged, and over in time."""
+"""One attempt of a webhook: signed, sent to a checked address, and limited in time."""
 
 import logging
 import socket
@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
 TOTAL_SECONDS = 15.0
-"""For all of an attempt after its name was looked up, whatever the receiver does."""
+"""Maximum seconds of an attempt after the name lookup, whatever the receiver does."""
 MOST_BYTES = 16 * 1024
-"""Of the answer; what comes after it is not read."""
+"""Maximum bytes read of the answer."""
 EXCERPT = 500
 AGENT = "reprise-webhooks/1"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent; the first of the secrets is the present one."""
+    """A message to send; the first of the secrets is the present one."""
 
     id: str
     url: str
@@ -40,7 +40,7 @@ class Message:
     secrets: Sequence[str]
 
     def headers(self, now: datetime) -> dict[str, str]:
-        """Those of Standard Webhooks, with a signature for each secret."""
+        """Return the headers of Standard Webhooks, with a signature for each secret."""
         signatures = [Webhook(secret).sign(self.id, now, self.body) for secret in self.secrets]
         return {
             "content-type": "application/json",
@@ -52,7 +52,7 @@ class Message:
 
 
 class Attempt:
-    """Sends a message once; `run` never raises. Another thread may `abort` what takes too long."""
+    """Sends a message once; `run` never raises. Another thread may `abort` it."""
 
     def __init__(self, message: Message, guard: Guard):
         self._message = message
@@ -60,7 +60,7 @@ class Attempt:
         self._guard = guard
 
     def run(self) -> Answer:
-        """Send and read the answer."""
+        """Send the message and read the answer."""
         began = time.monotonic()
         try:
             answer = self._exchange()
@@ -116,14 +116,14 @@ class Attempt:
 
 
 def url_host(url: str) -> str:
-    """The `Host` that a request for a URL names."""
+    """Return the `Host` header of a request for a URL."""
     return httpx.URL(url).netloc.decode("ascii")
 
 
 def _answer(response: httpcore.Response) -> Answer:
     headers = {key.lower(): value for key, value in response.headers}
     asked = headers.get(b"retry-after", b"").decode("latin-1")
-    # The status decides; an answer whose body breaks off has been given.
+    # The status decides; an answer whose body breaks off still counts.
     taken = b""
     with suppress(httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
         for part in response.iter_stream():
@@ -136,21 +136,21 @@ def _answer(response: httpcore.Response) -> Answer:
 
 
 def _told(error: Exception) -> str:
-    # The receiver may have had a say in it.
+    # The text may come from the receiver.
     text = "".join(each if each.isprintable() else " " for each in str(error))
     return f"no answer: {' '.join(text.split()) or type(error).__name__}"[:300]
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """As httpx makes it: certifi's authorities, or those of `SSL_CERT_FILE`."""
+    """Return httpx's TLS context: certifi's authorities, or those of `SSL_CERT_FILE`."""
     return httpx.create_ssl_context()
 
 
 class _GuardedBackend(httpcore.NetworkBackend):
-    """Looks a name up once, and connects to an address of it that the guard lets through.
+    """Looks a name up once, and connects to one of its addresses that the guard allows.
 
-    The name stays what TLS asks the receiver's certificate for.
+    TLS still checks the receiver's certificate for the name.
     """
 
     def __init__(self, guard: Guard):
@@ -166,7 +166,7 @@ class _GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """httpcore's hook."""
+        """Look the name up and connect to its first allowed address that answers."""
         found = socket.getaddrinfo(host.rstrip("."), port, type=socket.SOCK_STREAM)
         addresses = self._guard.choose(host, dict.fromkeys(str(each[4][0]) for each in found))
         self._until = time.monotonic() + TOTAL_SECONDS
@@ -192,7 +192,7 @@ class _GuardedBackend(httpcore.NetworkBackend):
 
 
 class _Hurried(httpcore.NetworkStream):
-    """A connection whose every step ends when the time of the whole attempt does."""
+    """A connection whose every step is limited by the time left of the whole attempt."""
 
     def __init__(self, stream: httpcore.NetworkStream, until: float):
         self._stream = stream
@@ -205,15 +205,15 @@ class _Hurried(httpcore.NetworkStream):
         return left if timeout is None else min(timeout, left)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """httpcore's hook."""
+        """Read within the time left."""
         return self._stream.read(max_bytes, self._left(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """httpcore's hook."""
+        """Write within the time left."""
         self._stream.write(buffer, self._left(timeout))
 
     def close(self) -> None:
-        """httpcore's hook."""
+        """Close the connection."""
         self._stream.close()
 
     def start_tls(
@@ -222,10 +222,10 @@ class _Hurried(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        """httpcore's hook."""
+        """Start TLS within the time left."""
         inner = self._stream.start_tls(ssl_context, server_hostname, self._left(timeout))
         return _Hurried(inner, self._until)
 
     def get_extra_info(self, info: str) -> Any:
-        """httpcore's hook."""
+        """Return information about the inner connection."""
         return self._stream.get_extra_info(info)

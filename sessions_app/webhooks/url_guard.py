@@ -1,7 +1,7 @@
-"""Where webhooks may go: which URLs are taken, and which addresses are connected to. Pure.
+"""The destinations of webhooks: which URLs are accepted, and which addresses are allowed. Pure.
 
-A tenant's URL must not lead into the operators' own networks. So a name is judged by what it stands
-for at the moment of connecting, and the connection goes to the very address that was judged.
+A tenant's URL must not lead into the operators' own networks. So a name is judged by the address it
+resolves to at the moment of connecting, and the connection goes to that very address.
 """
 
 import re
@@ -15,13 +15,13 @@ Network = IPv4Network | IPv6Network
 
 PORTS = frozenset({80, 443})
 LOWEST_FREE_PORT = 1024
-"""Of the ports below it only `PORTS` are open: mail, names and shells are behind the others."""
+"""Ports below this one are refused, except `PORTS`: mail, name servers and shells use them."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-"""A last label that makes a host an IPv4 address, as the URL standard of WHATWG has it."""
+"""A last label that makes a host an IPv4 address, by the URL standard of WHATWG."""
 
-# IANA's registries of special-purpose addresses, multicast, what is reserved, and the one address
+# IANA's registries of special-purpose addresses, multicast, reserved ranges, and the one address
 # outside of these at which a cloud serves its metadata.
 _REFUSED_V4 = tuple(
     IPv4Network(each)
@@ -32,21 +32,21 @@ _REFUSED_V4 = tuple(
         "168.63.129.16/32",
     )
 )
-# All else is loopback, local, multicast, or another form of IPv4 (mapped, NAT64).
+# All other IPv6 addresses are loopback, local, multicast, or forms of IPv4 (mapped, NAT64).
 _GLOBAL_V6 = IPv6Network("2000::/3")
-# Of protocols (Teredo is one), documentation, 6to4.
+# Ranges of protocols (such as Teredo), documentation, and 6to4.
 _REFUSED_V6 = tuple(
     IPv6Network(each) for each in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
 
 
 class Refused(Exception):
-    """A URL that no webhook may have, or an address that none may reach; the text says why."""
+    """A URL or an address that webhooks may not use; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What the operators allow; `networks` and `hosts` are let through wherever they are."""
+    """The operators' rules; `networks` and `hosts` are allowed wherever they are."""
 
     networks: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
@@ -54,14 +54,14 @@ class Guard:
 
     @classmethod
     def of(cls, networks: Iterable[str], hosts: Iterable[str], *, http: bool) -> "Guard":
-        """From settings; raises `ValueError` for a network that is none."""
+        """Return a guard from settings. Raises `ValueError` for an invalid network."""
         names = frozenset(host.lower().rstrip(".") for host in hosts)
         return cls(tuple(ip_network(each) for each in networks), names, http)
 
     def check_url(self, url: str) -> str:
-        """The host and port of a URL that a webhook may have; else raises `Refused`.
+        """Return the host and port of an allowed URL. Raises `Refused` for any other.
 
-        An address in it is judged, too; a name only when it is connected to.
+        A literal address in it is checked, too; a name only when it is connected to.
         """
         parts = _split(url)
         if parts.scheme == "http" and not self.http:
@@ -81,7 +81,7 @@ class Guard:
         return literal is not None and self._allows(literal)
 
     def lets(self, host: str, address: Address) -> bool:
-        """Whether a host may be connected to at an address that its name stands for."""
+        """Return whether a host may be connected to at an address that its name resolves to."""
         if host.lower().rstrip(".") in self.hosts or self._allows(address):
             return True
         if isinstance(address, IPv4Address):
@@ -93,7 +93,7 @@ class Guard:
         return any(plain in each for each in self.networks if each.version == plain.version)
 
     def choose(self, host: str, found: Iterable[str]) -> list[str]:
-        """Those of a host's addresses that may be connected to; raises `Refused` if none may."""
+        """Return the addresses that may be connected to. Raises `Refused` if there are none."""
         known = [(text, ip_address(text.partition("%")[0])) for text in found]
         chosen = [text for text, address in known if self.lets(host, address)]
         if not chosen:

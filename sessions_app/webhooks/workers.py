@@ -1,4 +1,4 @@
-"""How many tasks send webhooks at once, and when the next one has something to do."""
+"""Limits on the tasks that send webhooks at once, and the time of the next run."""
 
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 from django.db import connection
 
 SENDER_SECONDS = 60
-"""After which a task that said nothing more has ended: more than one takes."""
+"""Seconds after which a silent task counts as ended: longer than any task takes."""
 UNTOLD_SECONDS = 1.0
-"""When to look again for events that an older transaction may still precede."""
+"""Seconds until the next look for events that an older transaction may still precede."""
 
 _BEGIN = """
     INSERT INTO sessions_app_webhooksender AS s (number, token, until)
@@ -33,14 +33,14 @@ _DUE = """
 
 
 class Sender(NamedTuple):
-    """The right to send until `SENDER_SECONDS` are over."""
+    """The right to send for `SENDER_SECONDS`."""
 
     number: int
     token: UUID
 
 
 def sender_begin(most: int) -> Sender | None:
-    """Become one of at most so many senders; None if there are enough."""
+    """Become one of at most `most` senders. Return None if there are enough."""
     token = uuid4()
     with connection.cursor() as cursor:
         cursor.execute(_BEGIN, {"token": token, "seconds": SENDER_SECONDS, "most": most})
@@ -49,7 +49,7 @@ def sender_begin(most: int) -> Sender | None:
 
 
 def sender_end(sender: Sender) -> None:
-    """Make room for the next one."""
+    """Give the right to send back."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM sessions_app_webhooksender WHERE number = %s AND token = %s", sender
@@ -57,7 +57,7 @@ def sender_end(sender: Sender) -> None:
 
 
 def webhooks_due_in() -> float | None:
-    """Seconds until a delivery is due or an event can be told; None if nothing is known of."""
+    """Return the seconds until a delivery is due or an event readable; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE)
         seconds, untold = cursor.fetchone()

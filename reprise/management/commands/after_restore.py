@@ -1,4 +1,4 @@
-"""`manage.py after_restore`: once, after PostgreSQL was restored by its own tools."""
+"""`manage.py after_restore`: run once after PostgreSQL was restored by its own tools."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from reprise.upkeep.restored import mark_restored
 
 
 class Command(BaseCommand):
-    """Harmless when it is run twice; needed after a dump and after point-in-time recovery."""
+    """Needed after a dump was restored and after point-in-time recovery; harmless when repeated."""
 
     help = "Make a database that was set back to an earlier moment safe to go on from."
 

@@ -1,4 +1,4 @@
-"""`manage.py backup`: all of standalone in one file, while it runs or not."""
+"""`manage.py backup`: write all of a standalone server to one file, while it runs or not."""
 
 import signal
 from argparse import ArgumentParser
@@ -14,7 +14,7 @@ from reprise.standalone.postgres import PostgresError
 
 
 class Command(BaseCommand):
-    """For cron, too: silent on standard error unless it failed."""
+    """Suitable for cron: writes to standard error only if it failed."""
 
     help = "Write a backup of a standalone server, which may run, to one file."
     requires_system_checks: list[str] = []
@@ -39,5 +39,5 @@ class Command(BaseCommand):
 
 
 def leave(_number: int, _frame: FrameType | None) -> None:
-    """As Ctrl-C, so that nothing half-made is left."""
+    """Stop as with Ctrl-C, so that no unfinished file is left."""
     raise KeyboardInterrupt

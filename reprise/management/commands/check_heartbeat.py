@@ -1,4 +1,4 @@
-"""`manage.py check_heartbeat`: whether a part that has no port is alive, for health checks."""
+"""`manage.py check_heartbeat`: check a process without a port, for health checks."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -15,7 +15,7 @@ from reprise.worker.heartbeats import DEAD_SECONDS
 
 
 class Command(BaseCommand):
-    """Exits with status 1 and one line when nothing was heard of it lately."""
+    """Exits with status 1 and one line if there was no recent heartbeat."""
 
     help = "Say whether a worker, or beat, was heard of lately."
     requires_system_checks: list[str] = []
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         except (Error, psycopg.Error) as error:
             raise CommandError(f"the database does not answer: {error}".splitlines()[0]) from error
         if refused:
-            # To start it anew would help nobody.
+            # A restart would not help.
             self.stdout.write(f"{node or part}: unknown, the database cannot write: {refused}")
             return
         if not alive:

@@ -1,4 +1,4 @@
-"""`manage.py create_executor`: an executor, and the token with which its agent calls in."""
+"""`manage.py create_executor`: create an executor and the token of its agent."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -14,7 +14,7 @@ from sessions_app.models import Project
 
 
 class Command(BaseCommand):
-    """Does nothing where all is there already, so that it may be part of a deployment."""
+    """Does nothing if both exist, so that it can be part of a deployment."""
 
     help = "Make an executor known; with a file, see that it holds a valid token for its agent."
 

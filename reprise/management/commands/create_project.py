@@ -1,4 +1,4 @@
-"""`manage.py create_project`: room for a tenant."""
+"""`manage.py create_project`: create a project for a tenant."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,7 +12,7 @@ BY = "manage.py"
 
 
 class Command(BaseCommand):
-    """Does nothing for a project that is there, so that it may be part of a deployment."""
+    """Does nothing if the project exists, so that it can be part of a deployment."""
 
     help = "Make a project with a default queue, and its domain if that is new, too."
 

@@ -1,4 +1,4 @@
-"""`manage.py create_token`: an API token for a person, a program or an executor."""
+"""`manage.py create_token`: create an API token for a person, a program or an executor."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -14,7 +14,7 @@ from sessions_app.services.access.tokens import PREFIX_LENGTH, token_create
 
 
 class Command(BaseCommand):
-    """Only the token goes to standard output, so that it can be sent into a file."""
+    """Writes only the token to standard output, so that it can be redirected to a file."""
 
     help = "Make an API token and print it; it is kept as a hash and cannot be shown again."
 

@@ -1,4 +1,4 @@
-"""`manage.py declare_queues`: what Reprise needs in RabbitMQ, made at deploy."""
+"""`manage.py declare_queues`: create what Reprise needs in RabbitMQ, at deployment."""
 
 from argparse import ArgumentParser
 from typing import Any

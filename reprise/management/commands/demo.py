@@ -1,4 +1,4 @@
-"""`manage.py demo`: standalone, and a flaky session that comes back until it succeeds."""
+"""`manage.py demo`: standalone, and a flaky session that is retried until it succeeds."""
 
 import os
 import shlex
@@ -24,13 +24,13 @@ SHOWN = """\
 echo "attempt $((REPRISE_ATTEMPT + 1)): working on it ..."; sleep 1
     if [ "$REPRISE_ATTEMPT" -lt 2 ]; then echo "the network went away" >&2; exit 75; fi
     echo "done: 42\""""
-# A program of its own, as for every user: the server never imports it.
+# The client is a separate program, as for every user: the server never imports it.
 PROGRAM = str(Path(sys.executable).with_name("reprise"))
 RETRIES = ["--retries", "3", "--retry-delay", "2", "--backoff", "exponential"]
 
 
 class Command(StandaloneCommand):
-    """Everything that a newcomer should see, with the commands that show it."""
+    """Shows a newcomer the main features, with the commands for them."""
 
     help = "Start everything, run a flaky session to success, show its chain, stay up for a look."
 
@@ -46,7 +46,7 @@ class Command(StandaloneCommand):
         super().handle(*args, **options)
 
     def _free_port(self, host: str, port: int) -> int:
-        """The wanted port, or any free one if somebody else has it."""
+        """Return the wanted port, or 0 for any free one if it is taken."""
         try:
             listen(host, port).close()
         except StandaloneError:
@@ -55,7 +55,7 @@ class Command(StandaloneCommand):
         return port
 
     def ready(self, server: Standalone, credentials: Credentials, data_dir: Path) -> bool:  # noqa: ARG002
-        """Show the demonstration; whether the server is to stay up."""
+        """Show the demonstration. Return whether the server stays up."""
         self._show(credentials)
         self._farewell(credentials, data_dir)
         return not self._exit
@@ -97,7 +97,7 @@ class Command(StandaloneCommand):
         self.stdout.flush()
 
     def _shown(self, credentials: Credentials, *arguments: str) -> None:
-        """Run a `reprise` command where the user sees it, after its text."""
+        """Run a `reprise` command, and show the command and its output."""
         self.stdout.write(f"  $ reprise {shlex.join(arguments)}")
         self.stdout.flush()
         result = self._run(credentials, arguments, stdout=None)
@@ -123,7 +123,7 @@ class Command(StandaloneCommand):
 
 
 def environ_of(credentials: Credentials) -> dict[str, str]:
-    """What tells the `reprise` command whom to talk to."""
+    """Return the environment that tells the `reprise` command which server to use."""
     return {
         **os.environ,
         "REPRISE_URL": credentials.url,

@@ -1,4 +1,4 @@
-"""`manage.py demo_scale`: standalone, many queues, and a storm of failures that is watched."""
+"""`manage.py demo_scale`: standalone, many queues, and a storm of failures to watch."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ VIEW_STOP_SECONDS = 10.0
 
 
 class Command(DemoCommand):
-    """Ends by itself, and judges: with exit code 1 if any chain went astray."""
+    """Ends by itself with a judgement: exit code 1 if any chain went wrong."""
 
     help = "Start everything, send a storm through many queues, watch it, sum it up, stay up."
 
@@ -67,7 +67,7 @@ class Command(DemoCommand):
             raise CommandError("; ".join(self._wrong))
 
     def ready(self, server: Standalone, credentials: Credentials, data_dir: Path) -> bool:
-        """Let the storm pass and sum it up; whether the server is to stay up."""
+        """Run the storm and sum it up. Return whether the server stays up."""
         directory = (data_dir / "scale").absolute()
         directory.mkdir(exist_ok=True)
         projects = [project_ensure(domain=DOMAIN, name=name, by=BY)[0] for name in PROJECTS]
@@ -94,7 +94,7 @@ class Command(DemoCommand):
         self._reprise(credentials, "apply", "-f", str(path))
 
     def _submit(self, server: Standalone, credentials: Credentials) -> list[str]:
-        """Submit all sessions in bulk, each queue in its turn; their ids."""
+        """Submit all sessions in bulk, from each queue in turn. Return their ids."""
         bodies = self._plan.bodies(f"{time.time():.0f}")
         acknowledged: list[str] = []
         with connected(credentials) as connection:
@@ -106,7 +106,7 @@ class Command(DemoCommand):
     def _agent(
         self, number: int, name: str, projects: Sequence[Project], url: str, directory: Path
     ) -> Agent:
-        """A simulated cluster, made known to the server."""
+        """Return the agent of a simulated cluster, and register its executor."""
         script, token = directory / f"{name}.json", directory / f"{name}.token"
         script.write_text(json.dumps(self._plan.script(number), indent=2))
         executor_ensure(name=name, projects=projects, by=BY)
@@ -192,7 +192,7 @@ def _view(credentials: Credentials) -> Iterator[None]:
     try:
         yield
     finally:
-        # So that it gives the terminal back as it was.
+        # SIGINT lets it restore the terminal.
         view.send_signal(signal.SIGINT)
         try:
             view.wait(VIEW_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""`manage.py encrypt_secrets`: after a key was put before the others, and after an upgrade."""
+"""`manage.py encrypt_secrets`: run after a new first key was set, and after an upgrade."""
 
 import time
 from typing import Any
@@ -18,7 +18,7 @@ from sessions_app.services.secrets.encrypt import (
 
 BY = "manage.py encrypt_secrets"
 PATIENCE = 60.0
-"""Seconds for which the transactions of others are waited for."""
+"""Seconds to wait for other transactions."""
 
 
 class Command(BaseCommand):
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             self.stdout.write(f"the key {key} {said}")
 
     def _encrypt(self) -> Encrypted:
-        """Twice: what others were writing at the first time, a retry may have copied."""
+        """Encrypt twice: a retry may have copied a secret that was being written the first time."""
         first = secrets_encrypt()
         if not _others_ended():
             self.stderr.write(
@@ -60,7 +60,7 @@ class Command(BaseCommand):
 
 
 def _others_ended() -> bool:
-    """Wait until all transactions that write now have ended; whether they did."""
+    """Wait until all transactions that may write now have ended. Return whether they did."""
     until = time.monotonic() + PATIENCE
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")

@@ -1,4 +1,4 @@
-"""`manage.py front`: the ASGI front as a process of its own."""
+"""`manage.py front`: run the ASGI front as a process of its own."""
 
 import signal
 from argparse import ArgumentParser
@@ -13,13 +13,13 @@ from reprise.standalone.web import KEEP_ALIVE_SECONDS
 from reprise.wsgi import application
 
 GRACE_SECONDS = 8
-"""For requests in threads; what is held is answered at once."""
+"""Seconds for requests in threads to finish; held calls are answered at once."""
 
 
 class Server(uvicorn.Server):
-    """Answers what is held before it waits for the end of all requests.
+    """Answers held calls before it waits for the end of all requests.
 
-    By itself uvicorn tells the application that it stops only when nothing is left to answer.
+    uvicorn itself tells the application that it stops only when nothing is left to answer.
     """
 
     def __init__(self, config: uvicorn.Config, front: Front):
@@ -27,10 +27,10 @@ class Server(uvicorn.Server):
         self._front = front
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Stop in order, on SIGTERM and SIGINT; a second SIGINT waits for nobody.
+        """Stop in order on SIGTERM and SIGINT; stop at once on a second SIGINT.
 
-        uvicorn's own handler has the process end by the signal once it has stopped, which
-        supervisors take for a failure.
+        uvicorn's own handler lets the process end by the signal after the stop, which supervisors
+        take for a failure.
         """
         self._front.close()
         if self.should_exit and sig == signal.SIGINT:
@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
 
 
 class Command(BaseCommand):
-    """Serves everything; in production the proxy gives it what is held or goes on."""
+    """Serves all calls; in production the proxy sends it only those that wait or stream."""
 
     help = "Serve executors' long polls and streams, and whatever else is asked, until SIGTERM."
 
@@ -57,7 +57,7 @@ class Command(BaseCommand):
             log_config=None,
             access_log=False,
             server_header=False,
-            # Whom to believe about addresses is said by REPRISE_TRUST_PROXY alone.
+            # Only REPRISE_TRUST_PROXY decides whose forwarded addresses are believed.
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,

@@ -1,4 +1,4 @@
-"""`manage.py graphql_schema`: the GraphQL schema, in its own language."""
+"""`manage.py graphql_schema`: write the GraphQL schema in its own language."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -10,7 +10,7 @@ from reprise.graphql.schema import schema_text
 
 
 class Command(BaseCommand):
-    """Writes it to standard output, or to a file."""
+    """Writes the schema to standard output, or to a file."""
 
     help = "Write the GraphQL schema."
 

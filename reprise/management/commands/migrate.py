@@ -1,4 +1,4 @@
-"""`manage.py migrate`: as Django's, beside servers of the version before."""
+"""`manage.py migrate`: as Django's, while servers of the version before still run."""
 
 import time
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ READING = ("plan", "check_unapplied")
 
 
 class Command(migrate.Command):
-    """One at a time; a change that does not get its locks at once is tried again for a while."""
+    """Runs one at a time; a change that gets no locks at once is tried again for a while."""
 
     help = f"{migrate.Command.help} Servers of the version before may go on meanwhile."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Django's hook."""
+        """Migrate, with an exclusive lock and short lock waits."""
         connection = connections[options["database"]]
         if connection.vendor != "postgresql" or any(options[name] for name in READING):
             super().handle(*args, **options)
@@ -43,7 +43,7 @@ class Command(migrate.Command):
                 connection.SchemaEditorClass = usual
 
     def _until_done(self, connection: Any, *args: Any, **options: Any) -> None:
-        """Go on with the first migration that is not applied, as long as only locks are missing."""
+        """Continue with the first migration not applied, as long as only locks were missing."""
         give_up = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -59,10 +59,10 @@ class Command(migrate.Command):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the right to migrate.
+        """Hold the lock that allows one migration at a time.
 
-        It is asked for again and again: a statement that waited for it would be an old transaction
-        to the other one, which waits for those when it builds an index.
+        The lock is polled: a statement that waited for it would be an old transaction, for which
+        the other migration waits when it builds an index.
         """
         with connect("reprise-migrate") as lock:
             query = "SELECT pg_try_advisory_lock(%s)"

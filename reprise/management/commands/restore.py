@@ -1,4 +1,4 @@
-"""`manage.py restore`: a standalone server as it was at the time of a backup."""
+"""`manage.py restore`: restore a standalone server from a backup."""
 
 from argparse import ArgumentParser
 from pathlib import Path

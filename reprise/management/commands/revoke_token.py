@@ -1,4 +1,4 @@
-"""`manage.py revoke_token`: a token that got lost opens nothing any more."""
+"""`manage.py revoke_token`: make a lost token invalid."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -11,7 +11,7 @@ from sessions_app.services.access.tokens import token_revoke
 
 
 class Command(BaseCommand):
-    """The prefix is what the admin and the audit log call a token by."""
+    """A token is named by its prefix, as in the admin and the audit log."""
 
     help = "Make a token invalid, at once."
 

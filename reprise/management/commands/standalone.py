@@ -1,4 +1,4 @@
-"""`manage.py standalone`: the whole of Reprise in one command."""
+"""`manage.py standalone`: run all of Reprise in one command."""
 
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         self.stdout.write("Reprise has stopped.")
 
     def ready(self, server: Standalone, credentials: Credentials, data_dir: Path) -> bool:  # noqa: ARG002
-        """Say where to look; whether the server is to stay up."""
+        """Print where to look. Return whether the server stays up."""
         self.stdout.write(
             f"Reprise is ready at {credentials.url}\n"
             f"  log in as {credentials.username} with the password in "
@@ -84,13 +84,13 @@ class Command(BaseCommand):
         return True
 
     def warn(self) -> None:
-        """Say whom sessions act as where they are not isolated."""
+        """Print warnings about runs that are not isolated, with the user that they run as."""
         for text in unisolated.warnings():
             self.stdout.write(f"Note: {text}")
 
 
 def _directory(text: str) -> Path:
-    # An empty name comes from a shell variable that is not set, and would be this directory.
+    # An empty name comes from an unset shell variable, and would mean the current directory.
     if not text:
         raise ArgumentTypeError("the name of the directory is empty")
     return Path(text)

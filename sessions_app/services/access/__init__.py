@@ -1,1 +1,1 @@
-"""API tokens, and how often they may call. Who may do what is in authorization.py."""
+"""API tokens and the limits of their calls. authorization.py says who may do what."""

@@ -1,7 +1,7 @@
-"""How many calls one caller may make a minute, over all processes together.
+"""Limits on the calls a minute of one caller, over all processes together.
 
-Each process takes what a second is worth at once and spends it by itself, so that a caller far
-below their limit costs hardly a statement, and one far above it a statement for each wait.
+Each process takes the calls of one second at once and spends them by itself. So a caller far below
+the limit costs hardly a statement, and one far above it a statement for each wait.
 """
 
 import threading
@@ -12,11 +12,11 @@ from math import floor
 from django.db import connection
 
 KEPT_SECONDS = 60.0
-"""What a process took and did not spend by then is lost."""
+"""Seconds after which calls that a process took and did not spend are lost."""
 MOST_KEPT = 10_000
-"""Callers that a process remembers."""
+"""Maximum number of callers that a process remembers."""
 
-# Full at first; it fills evenly, up to what a minute is worth.
+# The budget starts full and refills evenly, up to the calls of a minute.
 _TAKE = """
     INSERT INTO sessions_app_requestbudget AS b (key, available, granted, refilled_at)
     VALUES (%(key)s, %(limit)s::float8 - %(share)s::float8, %(share)s::float8, clock_timestamp())
@@ -33,7 +33,7 @@ _TAKE = """
 
 @dataclass(slots=True)
 class _Kept:
-    """What a process may still spend until a moment, or for how long it knows of a refusal."""
+    """The calls that a process may still spend until a moment; or the time until a refusal ends."""
 
     left: int
     until: float
@@ -44,9 +44,9 @@ _lock = threading.Lock()
 
 
 def call_permit(key: int, per_minute: int) -> float:
-    """Seconds that the caller `key` has to wait; 0: the call may be made, and is counted.
+    """Count a call of the caller `key`. Return 0, or the seconds that the caller has to wait.
 
-    A limit of 0 is none.
+    A limit of 0 is no limit.
     """
     if per_minute <= 0:
         return 0.0
@@ -64,7 +64,7 @@ def call_permit(key: int, per_minute: int) -> float:
 
 
 def _spend(key: int) -> float | None:
-    """As `call_permit`, of what this process knows by itself; None: it has to ask."""
+    """Answer as `call_permit` from this process's memory; None if the database must be asked."""
     with _lock:
         kept, now = _kept.get(key), time.monotonic()
         if kept is None or kept.until <= now or kept.left == 0:

@@ -1,4 +1,4 @@
-"""API tokens: made once, shown once, kept as a hash."""
+"""API tokens: created once, shown once, stored as a hash."""
 
 import hashlib
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 PREFIX = "rpr_"
 PREFIX_LENGTH = 12
 USE_RESOLUTION = timedelta(minutes=1)
-"""The last use is written at most this often for each token."""
+"""Minimum time between two writes of a token's last use."""
 
 
 def _digest(secret: str) -> str:
@@ -41,10 +41,10 @@ def token_create(
     made_with: ApiToken | None = None,
     by: str = "",
 ) -> str:
-    """Make a token for a user or an executor; the secret, which is not kept.
+    """Create a token for a user or an executor. Return the secret, which is not stored.
 
-    `by` is the person who asked, for the audit log. `made_with` is the token that they came with;
-    raises `NotPermitted` if that was revoked meanwhile.
+    `by` is the person who asked, for the audit log. `made_with` is the token of the call; raises
+    `NotPermitted` if that was revoked meanwhile.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic(), audited(by=by):
@@ -66,14 +66,14 @@ def token_create(
 
 
 def _budget(made_with: ApiToken | None, user: User | None) -> int | None:
-    """A limit is not multiplied by making tokens; what is made for somebody else is theirs."""
+    """Return the budget that a new token shares: more own tokens mean no more calls."""
     if made_with is None or user is None or made_with.user_id != user.pk:
         return None
     return made_with.budget_key
 
 
 def token_made(secret: str) -> ApiToken:
-    """The token that was made with this secret, with its bearer and its project."""
+    """Return the token with this secret, with its bearer and its project."""
     return ApiToken.objects.select_related("user", "project__domain").get(digest=_digest(secret))
 
 
@@ -100,9 +100,9 @@ _FIND = JoinedRows(
 
 
 def token_find(secret: str) -> ApiToken | None:
-    """The valid token of this secret with its user's memberships, its use recorded.
+    """Return the valid token with this secret and its user's memberships; record its use.
 
-    None if it is unknown, has expired, or its user is disabled.
+    Returns None if the token is unknown or expired, or if its user is disabled.
     """
     now = timezone.now()
     found: list[ApiToken] = _FIND.read([_digest(secret), now])
@@ -118,7 +118,7 @@ _USED = f"UPDATE sessions_app_apitoken SET last_used_at = %(now)s WHERE id = ({C
 
 
 def _record_use(token_id: int, now: datetime) -> None:
-    """Write down that a token was used; a call does not fail because that cannot be written."""
+    """Record the use of a token; a call does not fail if that cannot be written."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_USED, {"id": token_id, "now": now})
@@ -128,7 +128,7 @@ def _record_use(token_id: int, now: datetime) -> None:
 
 @transaction.atomic
 def token_revoke(*, prefix: str, by: str) -> ApiToken:
-    """Forget the token that begins with `prefix`, at once; what it was.
+    """Delete the token that begins with `prefix`. Return it.
 
     Raises `NotFound` unless exactly one token begins so.
     """
@@ -141,9 +141,9 @@ def token_revoke(*, prefix: str, by: str) -> ApiToken:
 
 @transaction.atomic
 def token_revoke_made_with(*, prefix: str, by: str) -> list[ApiToken]:
-    """Forget a token, those that were made with it, those made with these, and so on.
+    """Delete a token, those created with it, those created with these, and so on.
 
-    What they were, the first one first. Raises `NotFound` as `token_revoke`.
+    Return them, the first one first. Raises `NotFound` as `token_revoke` does.
     """
     found = [token_revoke(prefix=prefix, by=by)]
     last = [prefix]
@@ -157,7 +157,7 @@ def token_revoke_made_with(*, prefix: str, by: str) -> list[ApiToken]:
 
 @transaction.atomic
 def executor_tokens_revoke(executor_name: str, *, by: str) -> None:
-    """Forget all tokens of an executor, at once."""
+    """Delete all tokens of an executor."""
     _revoke(list(ApiToken.objects.filter(executor_name=executor_name)), by)
 
 
@@ -165,7 +165,7 @@ def _revoke(tokens: Sequence[ApiToken], by: str) -> None:
     with audited(by=by, action="token.revoke"):
         ApiToken.objects.filter(pk__in=[token.pk for token in tokens]).delete()
     keys = {token.budget_key for token in tokens}
-    # Those that go on count with what was spent before.
+    # Tokens that remain share the budget, with what was already spent.
     left = ApiToken.objects.filter(Q(pk__in=keys) | Q(budget__in=keys))
     spent_by_others = {token.budget_key for token in left.only("budget")}
     RequestBudget.objects.filter(pk__in=keys - spent_by_others).delete()

@@ -1,10 +1,10 @@
-"""What to tell whoever lets somebody in where runs are not isolated."""
+"""Warnings for operators who give people access where runs are not isolated."""
 
 from django.conf import settings
 
 
 def warnings() -> list[str]:
-    """Return what letting somebody submit means here; nothing where runs are isolated."""
+    """Return what submitting sessions allows on this machine; empty if runs are isolated."""
     user = settings.REPRISE_RUNS_AS
     if not user:
         return []

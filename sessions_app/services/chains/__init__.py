@@ -1,1 +1,1 @@
-"""From the end of an attempt to the next attempt. What people ask for is in sessions/."""
+"""From the end of an attempt to the next attempt. Actions that people ask for are in sessions/."""

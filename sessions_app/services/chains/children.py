@@ -1,4 +1,4 @@
-"""Children: the next attempts of chains whose last one failed, with all that belongs to them."""
+"""Children: the next attempts of chains whose last one failed, with their related rows."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,14 @@ from sessions_app.services.write.transitions import Change, Event, EventRow, fac
 from sessions_app.services.write.usage import Move, usage_note
 
 MANUAL = MANUAL_BUDGET
-"""The counter of retries that a person asked for; it has no limit."""
+"""The counter of manual retries; it has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A failed session that gets a child now, which budget pays, and who asked.
+    """A failed session that gets a child now, the budget that pays, and who asked.
 
-    `resources` are all that the child gets; None: what its parent had. `by` is empty for the
+    `resources` are all resources of the child; None: those of its parent. `by` is "" for the
     engine.
     """
 
@@ -50,16 +50,16 @@ class Retry:
     by: str = ""
     resources: Mapping[str, Any] | None = None
     resources_before: Mapping[str, Any] | None = None
-    """What it would have got, if a person changed that."""
+    """The resources without the change by a person, if there was one."""
 
     @property
     def limit(self) -> int | None:
-        """Of the budget that pays."""
+        """Return the limit of the budget that pays; None if it has none."""
         return self.decision.limit if self.decision and self.paid_by != MANUAL else None
 
     @property
     def payment(self) -> dict[str, object]:
-        """What the decision says of its payer from now on; empty if that stays as it was."""
+        """Return the new payer of the decision; empty if it does not change."""
         if self.paid_by != MANUAL:
             return {}
         return {"paid_by": MANUAL, "used": self.used_by_hand, "limit": None}
@@ -72,7 +72,7 @@ class Retry:
 
     @property
     def used_by_hand(self) -> int:
-        """Retries that were made by hand before this one."""
+        """Return the number of manual retries before this one."""
         return self.parent.retry_counters.get(MANUAL, 0)
 
 
@@ -94,9 +94,9 @@ class Child:
 def children_create(
     retries: Sequence[Retry], scopes: Mapping[int, RetryScope], *, now: datetime
 ) -> list[Child]:
-    """Insert the children of locked, ended sessions with all that belongs to them.
+    """Insert the children of locked, ended sessions with their related rows.
 
-    `scopes` are those of the sessions' projects, by id. One child for each retry, in order.
+    `scopes` are those of the sessions' projects, by id. Return one child for each retry, in order.
     """
     if not retries:
         return []
@@ -104,7 +104,7 @@ def children_create(
     pairs = list(zip(retries, children, strict=True))
     _insert_specs(pairs)
     _insert_children(pairs, now)
-    # Counted, not refused: the chain was admitted once.
+    # Counted but never refused: the chain was admitted once.
     usage_note(
         Move(child.id, child.project_id, None, Phase.WAITING)
         for retry, child in pairs
@@ -248,7 +248,7 @@ def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:
 
 
 def submitted_facts(counters: dict[str, int], retry: Retry | None = None) -> dict[str, object]:
-    """What the first event of a session says; of a retry also whose child it is."""
+    """Return the facts of a session's first event; for a retry also its parent."""
     facts: dict[str, object] = {
         "status": Status.PENDING.value,
         "retry_state": RetryState.NONE.value,

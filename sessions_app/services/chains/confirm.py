@@ -11,7 +11,7 @@ from sessions_app.db.bulk import array
 from sessions_app.locks import LockedSession
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
-# A retry with a slot under the storm limits has waited for longer than its grace.
+# A retry with a slot under the storm limits has already waited longer than its grace.
 _CONFIRM = """
     UPDATE sessions_app_retrydecision
     SET due_at = greatest(%(now)s, preempted_at + make_interval(secs => delay))
@@ -23,11 +23,11 @@ _CONFIRM = """
 
 
 def decisions_confirm(sessions: Sequence[LockedSession], *, now: datetime) -> dict[UUID, int]:
-    """Somebody saw the end of these settled, locked sessions: what waits for it need not.
+    """Bring retries forward whose parent's end is now confirmed.
 
-    The retry after a preemption comes due when it would have, had the end been known: its delay
-    after the preemption was first seen. Returns the number of the last event of each session whose
-    retry was brought forward.
+    The sessions are settled and locked. A retry after a preemption is then due as if the end had
+    been known: its delay after the first observation of the preemption. Return the number of the
+    last event of each session whose retry was brought forward.
     """
     if not sessions:
         return {}

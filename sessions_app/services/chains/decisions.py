@@ -1,4 +1,4 @@
-"""How decisions are written: inserted once by settle, moved on by dispatch, cancel and switches."""
+"""Writes of decisions: settle inserts them, and dispatch, cancel and switches change them."""
 
 import json
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from sessions_app.services.write.transitions import fact
 
 @dataclass(frozen=True, slots=True)
 class NewDecision:
-    """A decision about one session, and the facts it was made from (JSON)."""
+    """A decision about one session, and the facts it is based on (JSON)."""
 
     session_id: UUID
     decision: Decision
     termination: dict[str, Any]
     avoid_executor: str
     resources: dict[str, Any] | None = None
-    """What the next attempt gets, if that differs."""
+    """The resources of the next attempt, if they differ."""
     preempted_at: datetime | None = None
 
 
@@ -76,7 +76,7 @@ def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
 
 
 def decision_fact(decision: Decision) -> dict[str, Any]:
-    """A decision as the event of its failure tells it."""
+    """Return a decision as it appears in the event of its failure."""
     return {
         "state": decision.state,
         "action": decision.action,
@@ -97,7 +97,7 @@ def decision_fact(decision: Decision) -> dict[str, Any]:
 _HOLD = """
     UPDATE sessions_app_retrydecision SET state = 'held' WHERE session_id = ANY(%s::uuid[])
 """
-# A slot that is past is lost: it was for the time before the switch was moved.
+# A slot in the past is lost: it was for the time before the switch was changed.
 _RESUME = """
     UPDATE sessions_app_retrydecision SET state = 'scheduled', paced = paced AND due_at > %s
     WHERE session_id = ANY(%s::uuid[])
@@ -133,29 +133,29 @@ _DISPATCHED = """
 
 
 def decisions_hold(session_ids: Sequence[UUID]) -> None:
-    """Take decisions out of the due index until their switches are on again."""
+    """Remove decisions from the index of due ones until their switches are on again."""
     _execute(_HOLD, [array(session_ids)])
 
 
 def decisions_resume(session_ids: Sequence[UUID], *, now: datetime) -> None:
-    """Put held decisions back into the due index."""
+    """Put held decisions back into the index of due ones."""
     _execute(_RESUME, [now, array(session_ids)])
 
 
 def decisions_cancel(session_ids: Sequence[UUID]) -> dict[UUID, datetime]:
-    """Cancel waiting decisions; the times of the slots that they had under the storm limits."""
+    """Cancel waiting decisions. Return the times of their slots under the storm limits."""
     with connection.cursor() as cursor:
         cursor.execute(_CANCEL, [array(session_ids)])
         return {session_id: due_at for session_id, paced, due_at in cursor.fetchall() if paced}
 
 
 def decisions_postpone(slots: Sequence[tuple[UUID, datetime]]) -> None:
-    """Give due decisions their slots under the storm limits."""
+    """Set the due times of decisions to their slots under the storm limits."""
     _execute(_POSTPONE, columns(slots))
 
 
 class RetryRequest(NamedTuple):
-    """A retry that somebody asked for: its slot, who pays, and what the next attempt gets."""
+    """A manual retry that waits: its slot, its payer, and the resources of the next attempt."""
 
     session_id: UUID
     due_at: datetime
@@ -167,14 +167,14 @@ class RetryRequest(NamedTuple):
 
 
 def decisions_request(requests: Sequence[RetryRequest], *, by: str) -> None:
-    """Let decisions wait for their slots on behalf of `by`."""
+    """Make decisions wait for their slots on behalf of `by`."""
     _execute(_REQUEST, [by, *columns(requests)])
 
 
 def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:
-    """Note that decisions are carried out by hand, which pays from a counter of its own.
+    """Record that manual retries carry decisions out, which their own counter pays.
 
-    The pairs are failed sessions and how many retries by hand their chains had before.
+    The pairs are failed sessions and the number of manual retries that their chains had before.
     """
     if used:
         _execute(_PAID_BY_HAND, [MANUAL_BUDGET, *columns(used)])
@@ -183,10 +183,10 @@ def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:
 def decisions_dispatched(
     rows: Sequence[tuple[UUID, UUID, str, str | None]], *, now: datetime
 ) -> None:
-    """Mark decisions as carried out.
+    """Mark decisions as dispatched.
 
-    The rows are failed sessions with their child, who brought it (empty: the engine), and the
-    resources that it got, as JSON text; None if they are its parent's.
+    The rows are failed sessions with their child, who asked for it ("" for the engine), and its
+    resources as JSON text (None: its parent's).
     """
     if rows:
         _execute(_DISPATCHED, [now, *columns(rows)])

@@ -1,4 +1,4 @@
-"""Dispatch: due retries become child sessions. Each exactly once, whoever comes first."""
+"""Dispatch: due retries become child sessions, each exactly once whoever dispatches it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ OVER_THE_LIMIT = "over the limit of retries a minute"
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """What one batch did."""
+    """The counts of one batch."""
 
     claimed: int
     dispatched: int
@@ -46,9 +46,9 @@ class DispatchResult:
 
 
 def retries_dispatch(limit: int = BATCH) -> DispatchResult:
-    """Turn up to `limit` due decisions into children.
+    """Turn at most `limit` due decisions into children.
 
-    Holds those whose switch is not on, and postpones those over a storm limit to their slots.
+    Hold those whose switch is not on, and postpone those over a storm limit to their slots.
     """
     with atomic_step("dispatch"):
         return _dispatch(limit)
@@ -75,14 +75,14 @@ def _dispatch(limit: int) -> DispatchResult:
 
 
 def _is_due(decision: StoredDecision, now: datetime) -> bool:
-    """Still: another dispatcher may have come between the claim's look and its lock."""
+    """Return whether it is still due: another dispatcher may have come before our lock."""
     due_at = decision.due_at
     return decision.state == "scheduled" and due_at is not None and due_at <= now
 
 
 def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
     mode = scope.settings.mode
-    # What a person asked for goes on while retries are paused, as it would have at once.
+    # A manual retry continues while retries are paused, as it would have without a slot.
     return mode is Mode.OFF or (mode is Mode.PAUSED and not decision.requested_by)
 
 
@@ -93,7 +93,7 @@ def _retry(session: LockedSession, decision: StoredDecision) -> Retry:
 
 
 def _in_order(sessions: Sequence[LockedSession], claimed: Sequence[UUID]) -> list[LockedSession]:
-    """As they were claimed: what has been due for longest gets the first slot."""
+    """Sort sessions as they were claimed: the longest overdue gets the first slot."""
     found = {session.id: session for session in sessions}
     return [found[session_id] for session_id in claimed if session_id in found]
 
@@ -104,7 +104,7 @@ def _postpone(
     scopes: Mapping[int, RetryScope],
     now: datetime,
 ) -> dict[UUID, datetime]:
-    """Give those without a slot theirs; the times of those whose slot is yet to come."""
+    """Give slots to retries without one. Return the times of those whose slot is in the future."""
     unpaced = [session for session in ready if not decisions[session.id].paced]
     slots = slots_reserve([session.queue_id for session in unpaced], pace_of(scopes), now=now)
     late = {
@@ -138,9 +138,9 @@ def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
 
 
 def held_resume(limit: int = BATCH) -> int:
-    """Put held retries whose switches are all on back into the due index; how many.
+    """Put held retries whose switches are all on back into the index. Return their number.
 
-    Those that are overdue get their slots under the storm limits when they are dispatched.
+    Overdue ones get their slots under the storm limits when they are dispatched.
     """
     with atomic_step("resume"):
         return _resume(limit)
@@ -171,7 +171,7 @@ def _resume(limit: int) -> int:
 
 
 def next_due() -> float | None:
-    """Seconds until the next retry is due, by the database's clock; less than 0: it is overdue."""
+    """Return the seconds until the next retry is due (negative: overdue); None without one."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT extract(epoch FROM due_at - clock_timestamp())::float8 "

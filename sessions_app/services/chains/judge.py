@@ -1,4 +1,4 @@
-"""Judging ended sessions: what decides about a batch is read at once, then each is decided."""
+"""Decisions about ended sessions: reads the inputs of a batch at once, then decides each."""
 
 import json
 import random
@@ -21,7 +21,7 @@ from sessions_app.in_force.retry_scope import retry_scopes
 from sessions_app.locks import LockedSession
 from sessions_app.services.chains.decisions import NewDecision
 
-# The tighter of the project's and its domain's quota of memory, for each pod.
+# The lower of the memory quotas of project and domain, divided by the number of pods.
 _RESOURCES = """
     SELECT s.id, c.resources, c.termination_grace_period, (
         SELECT min(u."limit") FROM sessions_app_projectusage u
@@ -34,7 +34,7 @@ _RESOURCES = """
 
 
 class _Spec(NamedTuple):
-    """What a session had: resources, and the grace period in seconds; `memory_ceiling` in bytes."""
+    """The session's resources, its grace period in seconds, and its `memory_ceiling` in bytes."""
 
     resources: dict[str, Any]
     grace: float
@@ -47,7 +47,7 @@ _UNREAD = _Spec({}, 0.0, None)
 class Judge:
     """Decides about locked sessions by the policies, bounds and switches of this moment.
 
-    Nobody saw the runs of `unconfirmed` end.
+    `unconfirmed` are sessions whose run nobody saw end.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Judge:
         self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
 
     def decide(self, session: LockedSession, termination: Termination) -> Decision | None:
-        """What comes after this end; None after a success."""
+        """Return the decision about this end; None after a success."""
         scope = self._scopes[session.project_id]
         spec = self._specs.get(session.id, _UNREAD)
         return decide(
@@ -76,7 +76,8 @@ class Judge:
                 counters=session.retry_counters,
                 resources=spec.resources,
                 memory_ceiling=spec.memory_ceiling,
-                # Before anybody told the run to stop, its end is the first that was seen of it.
+                # If nobody had told the run to stop, its end is the first observation of the
+                # preemption.
                 preempted_at=session.terminating_at or self._now,
                 confirmed=session.id not in self._unconfirmed,
                 grace_period=spec.grace,
@@ -99,7 +100,7 @@ class Judge:
         termination: Termination,
         avoid_executor: str,
     ) -> NewDecision:
-        """The decision as it is stored, with what it was made from."""
+        """Return the decision as it is stored, with the facts it is based on."""
         spec = self._specs.get(session.id, _UNREAD)
         changed = decision.resources is not None and decision.resources != spec.resources
         preempted = decision.cause is RetryCause.PREEMPTED
@@ -119,7 +120,7 @@ class Judge:
 
 
 def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:
-    """What is to be known of the sessions that need it, in one query."""
+    """Read the specifications of the sessions that need them, in one query."""
     if not sessions:
         return {}
     with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
-"""Manual retry: a person wants another attempt of chains that have ended.
+"""Manual retry: a person asks for another attempt of chains that have ended.
 
-Singly it is made at once. In bulk those over the storm limits wait for their slots, as decisions
-that somebody asked for.
+A single retry starts at once. In bulk, those over the storm limits wait for their slots, as
+decisions on somebody's behalf.
 """
 
 import json
@@ -42,9 +42,9 @@ Resources = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Another attempt: `child_id`, or the one that comes at `due_at`.
+    """Another attempt: the `child_id`, or the time `due_at` at which it comes.
 
-    Neither is known of an attempt that a dry run would have made at once.
+    Both are None if a dry run would have created the attempt at once.
     """
 
     child_id: UUID | None = None
@@ -53,11 +53,11 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a person wants for all of some chains."""
+    """The request of a person, for all of some chains."""
 
     by: str
     resources: Resources
-    """Laid over what each would get."""
+    """Changes to the resources that each attempt would get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _Attempt:
         return self.chain.tip
 
     def slot(self, now: datetime) -> datetime | None:
-        """The slot under the storm limits that it has and that is yet to come."""
+        """Return its slot under the storm limits if that is in the future, else None."""
         decision = self.retry.decision
         if decision is None or decision.state != "scheduled" or not decision.paced:
             return None
@@ -83,7 +83,7 @@ class _Attempt:
 def session_retry(
     session_id: UUID, root_id: UUID, *, by: str, resources: Resources | None = None
 ) -> UUID:
-    """Retry one session of the chain `root_id` as `sessions_retry` does; raises its refusal."""
+    """Retry one session of the chain `root_id` as `sessions_retry` does. Raises its refusal."""
     outcome = sessions_retry({session_id: root_id}, by=by, resources=resources)[session_id]
     if isinstance(outcome, DomainError):
         raise outcome
@@ -95,12 +95,12 @@ def sessions_retry(
 ) -> dict[UUID, UUID | DomainError]:
     """Give the chains of sessions another attempt at once, on behalf of `by`.
 
-    `roots` names the sessions and their roots; `resources` are laid over what the attempts would
-    get. Takes one transaction and a fixed number of statements. The outcome of each is the child's
-    id, or why there is none: a waiting retry is brought forward and pays its own budget; any other
-    is counted under `manual`. Clears a cancellation. It is a `Conflict` if the session is not the
-    newest attempt, succeeded, has not ended, or if retries are switched off. The storm limits do
-    not hold these back, but leave the less room for others.
+    `roots` maps the sessions to their roots; `resources` change those that the attempts would get.
+    Takes one transaction and a fixed number of statements. Return for each session the child's id
+    or the refusal. A waiting retry is brought forward and pays from its own budget; any other
+    counts under `manual`. A cancellation is cleared. The refusal is a `Conflict` if the session is
+    not the newest attempt, succeeded, has not ended, or if retries are switched off. The storm
+    limits do not hold these retries back, but count them.
     """
     with atomic_step("manual_retry"):
         scopes, attempts, outcomes = _look(roots, _Asked(by, resources or {}))
@@ -121,9 +121,9 @@ def sessions_retry_paced(
     resources: Resources | None = None,
     dry_run: bool = False,
 ) -> dict[UUID, Granted | DomainError]:
-    """As `sessions_retry`, but within the storm limits: those over them wait for their slots.
+    """Retry as `sessions_retry` does, but within the storm limits: the rest waits for slots.
 
-    Whoever waits for a slot already keeps it. A `dry_run` says the same and changes nothing.
+    A retry that has a slot already keeps it. A `dry_run` returns the same and changes nothing.
     """
     with atomic_step("manual_retry"):
         asked = _Asked(by, resources or {})
@@ -152,7 +152,7 @@ _Looked = tuple[dict[int, RetryScope], list[_Attempt], dict[UUID, DomainError]]
 
 
 def _look(roots: Mapping[UUID, UUID], asked: _Asked) -> _Looked:
-    """Lock chains: their scopes, the attempts that they get, and the refusals by session."""
+    """Lock chains. Return their scopes, the attempts to create, and the refusals by session."""
     chains = lock_chains(list(set(roots.values())))
     scopes = retry_scopes({chain.tip.project_id for chain in chains.values()})
     refusals: dict[UUID, DomainError] = {}
@@ -201,14 +201,14 @@ def _uncancel(attempts: Sequence[_Attempt], now: datetime) -> None:
 
 
 def _changes(attempt: _Attempt, now: datetime) -> bool:
-    """Whether the request adds anything to what waits for its slot already."""
+    """Return whether the request changes a retry that may wait for its slot already."""
     return attempt.slot(now) is None or attempt.retry.resources_before is not None
 
 
 def _request(
     attempts: Sequence[_Attempt], due: Mapping[UUID, datetime], asked: _Asked, now: datetime
 ) -> None:
-    """Let attempts wait for their slots on behalf of who asked."""
+    """Make attempts wait for their slots on behalf of the person who asked."""
     if not attempts:
         return
     requests = [_asked_for(each.retry, due[each.tip.id]) for each in attempts]

@@ -1,7 +1,6 @@
-"""Settle: a run has ended. One transaction writes the end, the decision and why.
-
+"""Settle: a run has ended. One transaction writes the end and the decision with its reasons.
 lock -> terminal state and event -> classify -> decide -> decision -> after commit, a hint.
-Singly or in bulk it is the same few statements.
+One session or many take the same few statements.
 """
 
 import json
@@ -33,22 +32,22 @@ _RETRY_EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run ended, and what else is written of it in the same stroke."""
+    """The end of a run, and further values that are written with it."""
 
     termination: Termination
     message: str = ""
-    """For people; the termination's own words if empty."""
+    """The message for people; if "", the termination's own words."""
     avoid_executor: bool = False
     confirmed: bool = True
-    """Somebody saw the run's end; else it may live on for its grace period."""
+    """Whether somebody saw the run's end; if not, it may live on for its grace period."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Goes into the event, such as `unfenced`."""
+    """Additional facts of the event, such as `unfenced`."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Columns of the session, such as `report_seq`."""
 
 
 def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
-    """Settle sessions by id; those already final are left alone. The ids that were settled."""
+    """Settle sessions by id, except those already final. Return the ids that were settled."""
     with atomic_step("settle"):
         locked = [s for s in lock_sessions(list(ends)) if s.status not in FINAL_STATUSES]
         settle_locked([(session, ends[session.id]) for session in locked], now=database_now())
@@ -58,7 +57,7 @@ def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
 def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -> dict[UUID, int]:
     """Settle sessions whose locks the caller's transaction holds and that are not final.
 
-    Returns the number of each session's last event.
+    Return the number of each session's last event.
     """
     if not ends:
         return {}
@@ -82,17 +81,16 @@ def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -
 
 
 def _whole(session: LockedSession, end: End) -> End:
-    """The end with what only the session's row knows."""
+    """Return the end, completed with facts from the session's row."""
     termination = end.termination
     if session.cancel_requested_at:
-        # Whoever cancels a chain wants it over: a success or a lost run counts as cancelled, too.
+        # Whoever cancels a chain wants it to end: a success or a lost run counts as cancelled, too.
         termination = replace(termination, status="cancelled")
     elif session.start_failure is not None and termination.status != "terminated":
-        # What stopping it made of its pod says nothing. If it came to run, and to succeed, before
-        # anybody had stopped it, it has succeeded.
+        # Ignore how the stopped pod ended, unless it succeeded first.
         termination = Termination.from_json(json.loads(session.start_failure))
     elif session.preempt_requested_at and _only_gone(termination):
-        # It was on its way out, and nobody saw it end otherwise.
+        # It was told to stop, and nobody saw it end in another way.
         conditions = (*termination.conditions, "Preempted")
         termination = replace(termination, conditions=conditions)
     if session.node and not termination.node:
@@ -101,7 +99,7 @@ def _whole(session: LockedSession, end: End) -> End:
 
 
 def _only_gone(termination: Termination) -> bool:
-    """That the run is there no more is all that is known of its end."""
+    """Return whether all we know is that the run vanished."""
     failed = termination.status == "error"
     return failed and classify(termination) is RetryCause.AGENT_TRANSIENT
 
@@ -129,10 +127,10 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     values["retry_cause"] = decision.cause.value
     values["failure_category"] = decision.failure_category
     if values["status"] is Status.CANCELLED and session.status is Status.TERMINATING:
-        # Who asked for it stands there.
+        # The present message says who asked for the end.
         del values["status_message"]
     elif session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
-        # Who asked for it, and why, stands there; the executor knows only that somebody did.
+        # The present message says who asked and why; the executor does not know that.
         del values["status_message"]
     elif session.start_failure is not None and values["status"] is Status.ERROR:
         del values["status_message"]

@@ -1,4 +1,4 @@
-"""Simulate a change of policies on a project's own past. Nothing is written."""
+"""Simulation of a change of policies on a project's own past. Nothing is written."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from sessions_app.models import Project
 from sessions_app.selectors.past_chains import PastChain, Window, ended_attempts, past_chains
 
 MAX_TERMINATIONS = 100_000
-"""How many ends one simulation takes."""
+"""Maximum number of ends in one simulation."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySimulation:
-    """What a draft would have decided; read slice by slice as it is iterated, once.
+    """The decisions that a draft would have made; iterate once, it reads slice by slice.
 
-    The sums are complete when the last chain is done; `summary` sees to that.
+    The sums are complete after the last chain; `summary` reads to the end.
     """
 
     window: Window
@@ -35,7 +35,7 @@ class HistorySimulation:
         return simulate(self._cases(), self.tally)
 
     def summary(self) -> dict[str, Any]:
-        """The sums alone, as JSON values: `Tally.history_summary`."""
+        """Return only the sums, as JSON values: `Tally.history_summary`."""
         for _ in self:
             pass
         return self.tally.history_summary()
@@ -49,7 +49,7 @@ class HistorySimulation:
                 yield chain.past, self.draft.over(_rulebook(chain, own, scope))
 
     def _named(self, chains: Sequence[PastChain]) -> dict[str, NamedPolicy]:
-        """The policies that the chains name, as they are now; none if the draft replaces them."""
+        """Return the current policies that the chains name; none if the draft replaces them."""
         project_id = self.window.project_id
         names = {chain.names for chain in chains} if self.draft.named is None else set()
         return named_policies((project_id, each) for each in names).get(project_id, {})
@@ -70,9 +70,9 @@ def simulate_history(
 ) -> HistorySimulation:
     """Try a draft on the chains of a project whose root was created in a window.
 
-    `until` None is now. What the draft leaves open is what each chain had, and otherwise what
-    holds in the project now; the kill switches apart, which are the draft's alone. Raises
-    `TooLarge` if the window holds more than 10^5 terminations.
+    `until` None is now. Where the draft changes nothing, each chain's own policy applies, and
+    otherwise the project's present settings; but the kill switches are the draft's alone. Raises
+    `TooLarge` if the window has more than 10^5 terminations.
     """
     window = Window(project.pk, since, until or database_now())
     if ended_attempts(window, most=MAX_TERMINATIONS + 1) > MAX_TERMINATIONS:

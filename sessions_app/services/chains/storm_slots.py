@@ -1,7 +1,7 @@
 """Storm limits: slots of retries, counted for each minute in the cluster and in each queue.
 
-A retry that is over a limit is postponed, not dropped: it reserves the first free slot, once. Slots
-are counters, so that a gap that somebody left can be filled.
+A retry over a limit is postponed, not dropped: it reserves the first free slot, once. Slots are
+counters, so that a gap can be filled.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _READ = """
     SELECT queue_id, extract(epoch FROM minute)::bigint / 60, taken FROM sessions_app_retryslots
     WHERE minute >= %s AND queue_id = ANY(%s::bigint[])
 """
-# Whoever reserves sweeps up the minutes that are over: while nobody does, they cost nothing.
+# Every reservation deletes the minutes in the past, so that no separate sweep is needed.
 _GIVE = """
     WITH over AS (DELETE FROM sessions_app_retryslots WHERE minute < %s)
     INSERT INTO sessions_app_retryslots AS s (queue_id, minute, taken)
@@ -39,9 +39,9 @@ _TAKE_BACK = """
 def slots_reserve(
     queue_ids: Sequence[int], pace: Pace, *, now: datetime, dry_run: bool = False
 ) -> list[datetime]:
-    """When retries of these queues may go: `now`, or in a later minute; in their order.
+    """Return when retries of these queues may go: `now`, or in a later minute; in their order.
 
-    Takes their slots, unless it is a `dry_run`. Without limits nothing is asked of the database.
+    Takes their slots, unless it is a `dry_run`. Without limits no statement runs.
     """
     if not pace.limited or not queue_ids:
         return [now] * len(queue_ids)
@@ -55,7 +55,7 @@ def slots_reserve(
 
 
 def slots_count(queue_ids: Sequence[int], pace: Pace, *, now: datetime) -> None:
-    """Count retries that go now whatever the limits say: there is less room for others."""
+    """Count retries that go now in spite of the limits; less room is left for others."""
     if not pace.limited or not queue_ids:
         return
     lock_slots()
@@ -65,7 +65,7 @@ def slots_count(queue_ids: Sequence[int], pace: Pace, *, now: datetime) -> None:
 
 
 def slots_release(given: Iterable[tuple[int, datetime]], *, now: datetime) -> None:
-    """Give back slots, as queues and times, of retries that will not use them."""
+    """Return the slots (queue id, time) of retries that will not use them."""
     freed: Counter[Key] = Counter()
     for queue_id, due_at in given:
         if due_at > now:

@@ -1,1 +1,1 @@
-"""Saves what people configure: tenants, queues, policies. in_force/ reads what applies."""
+"""Saves the configuration: tenants, queues, policies. in_force/ reads what applies."""

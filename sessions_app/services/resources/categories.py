@@ -1,4 +1,4 @@
-"""Failure categories: operators' names for what went wrong, in the order they are tried."""
+"""Failure categories: operators' names for kinds of failures, in the order they are tried."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from sessions_app.models import FailureCategory
 def category_create(
     document: CategoryDocument, *, position: int | None, by: str
 ) -> FailureCategory:
-    """Make a category, without a position behind all others; a `Conflict` if it is there."""
+    """Create a category, by default after all others. Raises `Conflict` if the name is taken."""
     now = database_now()
     row = FailureCategory(
         name=document.name,
@@ -49,7 +49,7 @@ def category_change(
     by: str,
     expected: Expected | None = None,
 ) -> FailureCategory:
-    """Change what is given of a category; or `NotFound`, `Outdated` if it is not `expected`."""
+    """Change parts of a category. Raises `NotFound`, `Outdated` if it is not `expected`."""
     with audited(by=by), transaction.atomic():
         row = _locked(name, expected)
         before = _facts(row)
@@ -63,16 +63,16 @@ def category_change(
 
 
 def category_delete(name: str, *, by: str, expected: Expected | None = None) -> None:
-    """Delete a category; rules that ask for it do not match any more.
+    """Delete a category; rules that name it no longer match.
 
-    Raises as `category_change`.
+    Raises as `category_change` does.
     """
     with audited(by=by), transaction.atomic():
         _locked(name, expected).delete()
 
 
 def category_version(row: FailureCategory) -> str:
-    """Of what was last written."""
+    """Return the version of what was last written."""
     return version_of(row.pk, row.updated_at)
 
 

@@ -1,4 +1,4 @@
-"""Named policies: numbered revisions, names that are unique along a scope line, deletion."""
+"""Named policies: numbered revisions, names unique along a line of scopes, deletion."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ from sessions_app.models import RetryPolicy, RetryPolicyRevision
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A policy as it is now; `created` says that it was not there or archived before."""
+    """A policy as it is now; `created` says that it did not exist or was archived before."""
 
     policy: RetryPolicy
     revision: RetryPolicyRevision
@@ -35,11 +35,11 @@ def policy_apply(
     revision: int | None = None,
     expected: Expected | None = None,
 ) -> Applied:
-    """Make a policy of a scope, or a new revision of it if it says something new.
+    """Create a policy of a scope, or a new revision of it if its content changes.
 
-    The document may leave its scope out. With `create` it is a `Conflict` if the policy is there,
-    with `revision` if that is not the one which it is at: somebody else has edited it. It is one,
-    too, if the name is taken in a scope above or below. `Outdated` if it is not `expected`;
+    The document may omit its scope. Raises `Conflict` if the name is taken in a scope above or
+    below; with `create`, if the policy exists; with `revision`, if that is not the present one,
+    since somebody else has edited the policy. Raises `Outdated` if it is not `expected`, and
     `InvalidInput` if the document names another scope than `scope`.
     """
     document = _placed(document, scope)
@@ -66,7 +66,7 @@ def policy_apply(
 
 
 def _placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
-    """The document with its scope written out."""
+    """Return the document with its scope filled in."""
     domain = scope.project.domain if scope.project else scope.domain
     told = document.metadata
     for field, given, meant in (
@@ -129,24 +129,24 @@ def _revise(
 
 
 class Deleted(StrEnum):
-    """What a deletion came to: an archived policy goes on deciding for chains that name it."""
+    """The result of a deletion: an archived policy goes on deciding for chains that name it."""
 
     DELETED = "deleted"
     ARCHIVED = "archived"
 
 
 def policy_version(policy: RetryPolicy) -> str:
-    """Which revision of which policy this is."""
+    """Return the version: it identifies the policy, its revision and whether it is archived."""
     return version_of(policy.pk, policy.revision, policy.archived_at is None)
 
 
 def policy_delete(
     name: str, scope: ConfigScope, *, by: str, expected: Expected | None = None
 ) -> Deleted:
-    """Delete a policy; while unfinished chains or waiting retries name it, it is archived.
+    """Delete a policy; it is archived while unfinished chains or waiting retries name it.
 
-    Deleting an archived one tries again. Raises `NotFound`, `Outdated` if it is not `expected`, and
-    a `Conflict` that lists the queues that name it, and whether it is the default policy.
+    Deleting an archived policy tries again. Raises `NotFound`, `Outdated` if it is not `expected`,
+    and `Conflict` with the queues that name it, and whether it is the default policy.
     """
     with transaction.atomic():
         policy = lock_policy(name, scope.key)
@@ -159,8 +159,8 @@ def policy_delete(
             policy.archived_at = database_now()
             with audited(by=by):
                 policy.save(update_fields=["archived_at"])
-    # Nothing new can name it from here on. Looking for what does may take long in a large
-    # database, and keeps nobody waiting.
+    # Nothing new can name it from here on. The search for chains that do may take long in a large
+    # database, so it runs in a transaction of its own, where nobody waits for it.
     with transaction.atomic():
         return _remove(policy.pk)
 
@@ -189,7 +189,7 @@ def _remove(policy_id: int) -> Deleted:
     return Deleted.DELETED
 
 
-# Each of the four has an index that holds no more than such sessions.
+# Each of the four has a partial index of such sessions only.
 _DECIDES = """
     WITH reach AS (SELECT id FROM sessions_app_project
         WHERE CASE WHEN %(project)s::bigint IS NOT NULL THEN id = %(project)s
@@ -211,7 +211,7 @@ _DECIDES = """
 
 
 def _decides(policy: RetryPolicy) -> bool:
-    """Whether a chain that can still fail names the policy."""
+    """Return whether a chain that can still fail names the policy."""
     named = {"name": policy.name, "project": policy.project_id, "domain": policy.domain_id}
     with connection.cursor() as cursor:
         cursor.execute(_DECIDES, named)

@@ -1,7 +1,7 @@
-"""Naming policies: what a queue, the cluster or a session may name, and what a chain gets.
+"""References to policies: what a queue, the cluster or a session may name, and what a chain gets.
 
-Everything here runs in the transaction of whoever stores the names, so that no policy is deleted
-in between.
+Everything here runs in the transaction that stores the names, so that no policy is deleted in
+between.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ FIELD = "retry_policies"
 def policies_require(
     names: Sequence[str], *, project: Project | None, field: str = FIELD
 ) -> list[str]:
-    """The names, each once, after a check that all are policies within reach of a project.
+    """Return the names without repeats, after a check that all are policies in reach of a project.
 
-    `project` None stands for the cluster, in reach of which are its own policies only. None of
-    them is deleted before the transaction ends. Raises `InvalidInput` naming `field` and all that
-    is missing.
+    `project` None stands for the cluster, which reaches its own policies only. None of the policies
+    is deleted before the transaction ends. Raises `InvalidInput` for `field` with all missing
+    names.
     """
     unique = list(dict.fromkeys(names))
     if len(unique) > MAX_POLICIES:
@@ -41,7 +41,7 @@ def _unknown(names: Iterable[str], field: str) -> InvalidInput:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a new chain's session adds to the policies of its queue."""
+    """The policies that a new chain's session adds to those of its queue."""
 
     project_id: int
     queue_id: int
@@ -49,10 +49,10 @@ class Asked:
 
 
 def chains_policies(chains: Collection[Asked]) -> dict[Asked, list[str] | InvalidInput]:
-    """The policies of new chains: the queue's in order, then the session's, each once.
+    """Return the policies of new chains: the queue's in order, then the session's, each once.
 
-    If neither names any, the cluster's default policy. An `InvalidInput` tells of unknown names,
-    of too many, or of a queue that is gone. Takes two statements, one if nothing is named.
+    If neither names any, the cluster's default policy applies. An `InvalidInput` stands for unknown
+    names, too many names, or a deleted queue. Takes two statements, one if nothing is named.
     """
     queues = queues_for_submit({chain.queue_id for chain in chains})
     wanted = {chain: _names(chain, queues) for chain in chains}
@@ -82,7 +82,7 @@ def _frozen(
     missing = [name for name in names if (chain.project_id, name) not in known]
     if unknown := [name for name in missing if name in chain.added]:
         return _unknown(unknown, FIELD)
-    # What only the queue or the default named when they were read was detached and deleted since.
+    # A name that only the queue or the default had was detached and deleted since it was read.
     frozen = [name for name in names if name not in missing]
     if len(frozen) > MAX_POLICIES:
         text = f"a chain has at most {MAX_POLICIES} policies; with those of its queue these are"

@@ -1,4 +1,4 @@
-"""Making, changing and deleting queues."""
+"""Creates, changes and deletes queues."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -36,7 +36,7 @@ VERSIONED = (
 
 
 def queue_version(queue: Queue) -> str:
-    """Of what can be changed of it."""
+    """Return the version of the fields that can be changed."""
     return version_of(queue.pk, [getattr(queue, name) for name in VERSIONED])
 
 
@@ -47,13 +47,12 @@ def queue_save(
     fields: Collection[str] | None = None,
     expected: Expected | None = None,
 ) -> None:
-    """Save a queue (of one that is there only `fields`, if given).
+    """Save a queue; if it exists and `fields` are given, only those.
 
-    A new default queue takes the place of the project's old one.
-
-    Raises `InvalidInput` if it is cordoned without a reason, has limits that are none, or names
-    policies that its sessions cannot have; `Conflict` if the project has another queue of its name;
-    `Outdated` if what is stored is not `expected`.
+    A new default queue replaces the project's old one. Raises `InvalidInput` if the queue is
+    cordoned without a reason, has invalid limits, or names policies out of reach. Raises `Conflict`
+    if the project has another queue of this name, and `Outdated` if the stored queue is not
+    `expected`.
     """
     cordon_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
     limits_check(queue.resource_limits)
@@ -84,9 +83,9 @@ def _refusal(error: IntegrityError, queue: Queue) -> Exception:
 
 
 def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> None:
-    """Delete a queue; a `Conflict` while it has sessions, or is the project's default.
+    """Delete a queue. Raises `Conflict` while it has sessions or is the project's default.
 
-    `Outdated` if it is not `expected`.
+    Raises `Outdated` if it is not `expected`.
     """
     with transaction.atomic():
         locked = lock_queue_to_delete(queue.pk)

@@ -1,4 +1,4 @@
-"""Setting the quotas of a project or a domain, and counting anew what is in use of them."""
+"""Sets the quotas of a project or a domain, and recounts their use."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
@@ -24,15 +24,15 @@ def quotas_put(
 ) -> None:
     """Set the limits of a project or a domain, by the name of the quota; None: no limit.
 
-    With `keep` those that are not named stay as they are. What is in use already may be over a
-    new limit: it goes on, and nothing is let in until there is room.
+    With `keep`, quotas that are not named stay as they are. If the present use exceeds a new limit,
+    sessions go on, and nothing is admitted until there is room.
     """
     wanted = {name: limit for name, limit in limits.items() if limit is not None}
     for _ in range(TRIES):
         _begin_counting(scope, wanted)
         with audited(by=by), transaction.atomic():
             found = usage_lock_scope(**_key(scope))
-            # Somebody may just have taken away the limit that is changed here.
+            # Somebody may just have removed the limit that is changed here.
             if wanted.keys() <= found.keys():
                 before = {each.name for each in found.values() if each.limit is not None}
                 named = limits.keys() if keep else {*limits, *before}
@@ -57,10 +57,10 @@ _BEGIN = """
 
 
 def _begin_counting(scope: ConfigScope, names: Collection[str]) -> None:
-    """Make the counters that are missing, so that from now on every session is counted.
+    """Create the missing counters, so that from now on every session is counted.
 
-    Committed by itself: whoever moves sessions waits for it. They hold no limit yet, and what
-    they come to means nothing until those that were there before are counted, too.
+    Committed separately, since everybody who moves sessions waits for it. The counters have no
+    limit yet, and their values are incomplete until the earlier sessions are counted, too.
     """
     key = _key(scope)
     there = set(ProjectUsage.objects.filter(**_filled(key)).values_list("name", flat=True))
@@ -85,7 +85,7 @@ _SET = """
 
 
 def _set(scope: ConfigScope, counters: Sequence[Counter], limits: Limits) -> None:
-    """Set the limits of counters that are locked, and remove those that get none."""
+    """Set the limits of locked counters, and delete those that get none."""
     new = [each.name for each in counters if each.limit is None and each.name in limits]
     counted = usage_counted(_projects(scope), new) if new else {}
     rows = [
@@ -93,7 +93,7 @@ def _set(scope: ConfigScope, counters: Sequence[Counter], limits: Limits) -> Non
         for each in counters
         if each.name in limits
     ]
-    # Not those without a limit: somebody is about to set it.
+    # Counters without a limit stay: somebody is about to set it.
     over = [each.id for each in counters if each.name not in limits and each.limit is not None]
     with connection.cursor() as cursor:
         if rows:
@@ -111,16 +111,16 @@ def _projects(scope: ConfigScope) -> list[int]:
 
 
 class Rebuilt(NamedTuple):
-    """How many counters were counted anew, and how many of them were wrong."""
+    """The number of counters that were recounted, and how many of them were wrong."""
 
     counters: int
     corrected: int
 
 
 def usage_rebuild() -> Rebuilt:
-    """Count anew what is in use of all quotas, scope by scope.
+    """Recount the use of all quotas, scope by scope.
 
-    Sessions of a scope that are moved meanwhile wait for it to be done, so that none is missed.
+    Transactions that move sessions of the scope wait for it, so that none is missed.
     """
     counters = corrected = 0
     scopes = ProjectUsage.objects.order_by().values_list("project", "domain").distinct()
@@ -139,7 +139,7 @@ def _recount(found: Mapping[str, Counter], project_id: int | None, domain_id: in
     inside = Project.objects.filter(domain=domain_id) if domain_id else None
     projects = [project_id] if inside is None else inside.values_list("pk", flat=True)
     counted = usage_counted([each for each in projects if each is not None], list(found))
-    # What has no limit yet is counted by whoever sets it.
+    # A counter without a limit is counted by whoever sets the limit.
     wrong = [
         (each.id, each.limit, counted[each.name])
         for each in found.values()

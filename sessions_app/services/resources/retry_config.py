@@ -1,4 +1,4 @@
-"""Changing the defaults, the bounds and the switches of a scope."""
+"""Changes of the defaults, the bounds and the switches of a scope."""
 
 from collections.abc import Collection
 from typing import Any, TypedDict, Unpack
@@ -44,10 +44,8 @@ def retry_defaults_put(
 ) -> RetryDefaults:
     """Replace the defaults of a scope; with `keep`, only the fields that are set.
 
-    Those of the policy that are `unset` are inherited again.
-
-    Raises `InvalidInput` naming the fields that are over the bounds of this scope or one above,
-    `Outdated` if they are not `expected`.
+    Fields of the policy in `unset` are inherited again. Raises `InvalidInput` for the fields that
+    exceed the bounds of this scope or one above, and `Outdated` if the defaults are not `expected`.
     """
     told = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
     with audited(by=by), transaction.atomic():
@@ -74,12 +72,12 @@ def _bounds(bounds: Bounds) -> dict[str, Any]:
 
 
 def layer_version(row: RetryDefaults | RetrySettings | None) -> str:
-    """Of what was last written; None: nothing was, which is a version, too."""
+    """Return the version of what was last written; None, without a row, has a version, too."""
     return version_of(None if row is None else [row.pk, row.updated_at])
 
 
 def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | None = None) -> None:
-    """Let a scope inherit everything again; deleting what is not there is fine.
+    """Make a scope inherit everything again; deleting missing defaults is no error.
 
     Raises `Outdated` if they are not `expected`.
     """
@@ -92,12 +90,12 @@ def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | N
 
 
 class SettingsValues(TypedDict, total=False):
-    """Fields of `RetrySettings`; all but the mode are the cluster's."""
+    """Fields of `RetrySettings`; all but the mode belong to the cluster."""
 
     mode: Mode
     global_max_retries: int | None
     default_policy: str
-    """The name of a policy of the cluster; empty: none."""
+    """The name of a policy of the cluster; "" for none."""
     retries_per_minute: int | None
     queue_retries_per_minute: int | None
 
@@ -109,10 +107,10 @@ def retry_settings_put(
     expected: Expected | None = None,
     **values: Unpack[SettingsValues],
 ) -> RetrySettings:
-    """Set what is named of a scope's settings, effective at once; the rest stays as it is.
+    """Set the given fields of a scope's settings, effective at once; others stay as they are.
 
-    Raises `InvalidInput` naming `default_policy` if the cluster has no such policy, `Outdated` if
-    they are not `expected`.
+    Raises `InvalidInput` for `default_policy` if the cluster has no such policy, `Outdated` if the
+    settings are not `expected`.
     """
     with audited(by=by), transaction.atomic():
         if name := values.get("default_policy"):

@@ -1,4 +1,4 @@
-"""Making room for tenants and taking it away: domains, projects, and who works in them."""
+"""Creates and deletes tenants: domains, projects and memberships."""
 
 import re
 from typing import Any
@@ -30,11 +30,11 @@ from sessions_app.services.write.records import record_delete, record_save
 
 DEFAULT_QUEUE = "default"
 TOLD = 20
-"""Of what holds a record, so many are named."""
+"""Maximum number of records named that keep another one from being deleted."""
 
 
 def domain_create(name: str, *, by: str) -> Domain:
-    """Make a domain; a `Conflict` if there is one of this name."""
+    """Create a domain. Raises `Conflict` if the name is taken."""
     domain = Domain(name=name)
     try:
         with transaction.atomic():
@@ -47,7 +47,7 @@ def domain_create(name: str, *, by: str) -> Domain:
 def domain_delete(domain: Domain, *, by: str) -> None:
     """Delete a domain with its policies, defaults, quotas and members.
 
-    A `Conflict` while it has projects, `held_by` names them.
+    Raises `Conflict` while it has projects; `held_by` names them.
     """
     with transaction.atomic():
         if not lock_domain_to_delete(domain.pk):
@@ -61,7 +61,7 @@ def domain_delete(domain: Domain, *, by: str) -> None:
 
 
 def project_create(domain: Domain, name: str, *, by: str) -> Project:
-    """Make a project with its default queue; a `Conflict` if the domain has one of this name."""
+    """Create a project with its default queue. Raises `Conflict` if the name is taken."""
     with transaction.atomic():
         held = lock_domain(domain.pk)
         if held is None:
@@ -73,7 +73,7 @@ def project_create(domain: Domain, name: str, *, by: str) -> Project:
 
 @transaction.atomic
 def project_ensure(*, domain: str, name: str, by: str) -> tuple[Project, bool]:
-    """The project `domain/name` with a default queue, and whether it was made now.
+    """Return the project `domain/name` with a default queue, and whether it was created now.
 
     Raises `InvalidInput` for a name that cannot be part of an address.
     """
@@ -104,13 +104,14 @@ def _ensure_queue(project: Project) -> None:
 
 
 def project_delete(project: Project, *, by: str) -> None:
-    """Delete a project in which nothing ever ran, with its queues, policies, defaults, quotas,
-    members and the tokens that are narrowed to it.
+    """Delete a project in which nothing ever ran, with everything that belongs to it.
 
-    A `Conflict` otherwise, and while executors serve it: without it they might serve all.
+    That is its queues, policies, defaults, quotas, members and the tokens restricted to it. Raises
+    `Conflict` if sessions ever ran, or while executors serve it: without it they might serve all
+    projects.
     """
     with transaction.atomic():
-        # Whoever submits holds the queue, and after it the project, until the session is there.
+        # Whoever submits locks the queue, and then the project, until the session exists.
         queues = Queue.objects.filter(project=project)
         held = lock_queues_to_delete(project.pk)
         if not lock_project_to_delete(project.pk):
@@ -123,10 +124,10 @@ def project_delete(project: Project, *, by: str) -> None:
                 "queues to close it",
                 held_by=["sessions"],
             )
-        # The scheduler's records, which know of projects and not the other way round.
+        # The scheduler's records refer to projects, not the other way round.
         executors: Any = getattr(project, "executor_set")  # noqa: B009
         if executors.exists():
-            # Which, is nothing that those who manage a domain are told anywhere.
+            # The message does not name the executors: admins of a domain may not see them.
             raise Conflict(
                 "executors are set to serve the project: a cluster admin changes that first",
                 held_by=["executors"],
@@ -138,12 +139,13 @@ def project_delete(project: Project, *, by: str) -> None:
 
 
 def _policies_archive(**place: Domain | Project) -> None:
-    # Their rows go after that of the place, when its name is gone, which the audit log tells.
+    # Archived first: the rows are deleted after the scope's, when its name, which the audit log
+    # needs, is gone.
     RetryPolicy.objects.filter(archived_at=None, **place).update(archived_at=database_now())
 
 
 def project_ever_ran(project: Project) -> bool:
-    """Whether a session ever did; one leaves the table with an event that says so."""
+    """Return whether a session ever ran; one that left the table has left an event."""
     if Session.objects.filter(project=project).exists():
         return True
     archived = SessionEvent.objects.filter(type=ARCHIVED, attempt=0, time__gte=project.created_at)
@@ -151,9 +153,10 @@ def project_ever_ran(project: Project) -> bool:
 
 
 def membership_save(membership: Membership, *, by: str) -> None:
-    """Give somebody a role in a project or a domain, or another one.
+    """Give somebody a role in a project or a domain, or change it.
 
-    A `Conflict` if they have one there already, `InvalidInput` if the role is none for the place.
+    Raises `Conflict` if they already have one there, `InvalidInput` if the role does not fit the
+    scope.
     """
     if membership.role == "domain_admin" and membership.domain_id is None:
         raise InvalidInput({"role": ["only a domain can have a domain admin"]})
@@ -168,7 +171,7 @@ def membership_save(membership: Membership, *, by: str) -> None:
 
 
 def membership_delete(membership: Membership, *, by: str) -> None:
-    """Take a role away, effective with the next request."""
+    """Delete a membership, effective with the next request."""
     record_delete(membership, by=by)
 
 

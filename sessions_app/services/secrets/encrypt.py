@@ -1,7 +1,7 @@
-"""Encrypting what is stored under older keys, or in the clear, under the newest one.
+"""Encrypts secrets under the newest key that are stored under older ones or in the clear.
 
-Slice by slice, each a short transaction: sessions go on being submitted and leased meanwhile, since
-every process reads what is encrypted under any of its keys.
+It goes slice by slice, each a short transaction: submissions and leases continue meanwhile, since
+every process can read what is encrypted under any of its keys.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from sessions_app.services.secrets.stored import secret_read, secret_stored
 
 SLICE = 500
 
-# One look into an index for each key, however many rows there are.
+# One index lookup for each key, however many rows there are.
 _KEYS_OF_SPECS = """
     WITH RECURSIVE keys(id) AS (
         (SELECT left(secret_environ, 8) FROM sessions_app_sessionspec
@@ -51,14 +51,14 @@ _READY = """
 
 
 class Encrypted(NamedTuple):
-    """How many records were encrypted anew."""
+    """The numbers of records that were encrypted again."""
 
     webhooks: int
     sessions: int
 
 
 def keys_in_use() -> set[str]:
-    """The ids of the keys that something stored needs."""
+    """Return the ids of the keys that stored secrets need."""
     with connection.cursor() as cursor:
         cursor.execute(_KEYS_OF_SPECS)
         found = cursor.fetchall()
@@ -67,9 +67,9 @@ def keys_in_use() -> set[str]:
 
 
 def secrets_check() -> None:
-    """Raise `SecretUnreadable` if something is stored under a key that this process does not have.
+    """Raise `SecretUnreadable` if a secret is stored under a key that this process does not have.
 
-    Nothing is looked for before the tables are there.
+    Does nothing before the tables exist.
     """
     with connection.cursor() as cursor:
         cursor.execute(_READY)
@@ -83,9 +83,9 @@ def secrets_check() -> None:
 
 
 def secrets_encrypt() -> Encrypted:
-    """Encrypt all that is stored under an older key that this process has, or in the clear.
+    """Encrypt all secrets that are stored under an older key of this process, or in the clear.
 
-    Raises `SecretUnreadable` for what was changed since it was encrypted.
+    Raises `SecretUnreadable` for text that was changed since it was encrypted.
     """
     specs = sum(_all_of(lambda key=key: _specs_slice(key)) for key in _keys().ids[1:])  # type: ignore[misc]
     return Encrypted(_all_of(_webhooks_slice), specs)
@@ -125,7 +125,7 @@ def _webhooks_slice() -> int:
 
 
 def _anew(stored: str) -> str:
-    """The same under the newest key; as it is where that cannot be read or need not be changed."""
+    """Return the secret under the newest key; unchanged if it cannot be read or is already so."""
     keys = _keys()
     key, encrypted, _ = stored.partition(".")
     kept = key == keys.newest or key not in keys.ids if encrypted else not stored

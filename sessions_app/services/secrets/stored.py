@@ -1,4 +1,4 @@
-"""Secrets on their way into the database and out of it."""
+"""Encryption of secrets on their way into the database, and decryption on their way out."""
 
 import json
 from collections.abc import Mapping
@@ -6,26 +6,29 @@ from collections.abc import Mapping
 from django.conf import settings
 
 WEBHOOK_SECRET = "whsec_"  # noqa: S105  # how they begin
-"""As Standard Webhooks writes them; what is encrypted never begins so."""
+"""The prefix of Standard Webhooks' secrets; encrypted text never begins so."""
 
 
 def secret_stored(secret: str) -> str:
-    """A text as it is to be stored."""
+    """Return a text encrypted, as it is stored."""
     return settings.ENCRYPTION_KEYS.encrypt(secret)
 
 
 def secret_read(stored: str) -> str:
-    """What was stored, also by a version that did not encrypt; raises `SecretUnreadable`."""
+    """Return the secret, also one that an older version stored in the clear.
+
+    Raises `SecretUnreadable`.
+    """
     if stored.startswith(WEBHOOK_SECRET):
         return stored
     return settings.ENCRYPTION_KEYS.decrypt(stored)
 
 
 def environ_stored(environ: Mapping[str, str]) -> str | None:
-    """Variables as they are to be stored; None if there are none."""
+    """Return variables encrypted, as they are stored; None if there are none."""
     return secret_stored(json.dumps(environ)) if environ else None
 
 
 def environ_read(stored: str | None) -> dict[str, str]:
-    """The variables that were stored; raises `SecretUnreadable`."""
+    """Return the variables that were stored. Raises `SecretUnreadable`."""
     return {} if stored is None else json.loads(secret_read(stored))

@@ -1,1 +1,1 @@
-"""Sessions are submitted, cancelled, preempted, archived. Retries are in chains/."""
+"""Sessions: submit, cancel, preempt, archive. Retries are in chains/."""

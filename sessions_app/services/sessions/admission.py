@@ -8,7 +8,7 @@ from sessions_app.core.quotas import PENDING, SESSIONS, WAITING, Held, Quotas, r
 
 
 class Applicant(NamedTuple):
-    """A session that is to be made; `spec` has the fields of `SessionSpec`."""
+    """A session to be created; `spec` has the fields of `SessionSpec`."""
 
     project_id: int
     creation_id: str
@@ -18,9 +18,9 @@ class Applicant(NamedTuple):
 def admission_refusals(
     applicants: Iterable[Applicant], quotas: Quotas, known: Collection[tuple[int, str]]
 ) -> list[QuotaExceeded | None]:
-    """Why each is refused, None of those that are let in; first come, first served.
+    """Return the refusal of each applicant, None for those admitted; first come, first served.
 
-    `known` are the projects and `creation_id`s of sessions that exist: these need no room.
+    `known` are the projects and `creation_id`s of existing sessions, which need no room.
     """
     seen = set(known)
     return [_refusal(each, quotas, seen) for each in applicants]
@@ -33,7 +33,7 @@ def _refusal(
     if (project_id, creation_id) in seen or project_id not in quotas.projects:
         return None
     live = running(spec["resources"], spec["cluster_size"])
-    # Quotas on what is live are waited for, unless there is nothing to wait for.
+    # Sessions wait for quotas on live ones, unless they could never fit.
     del live[SESSIONS]
     held = quotas.held(project_id, WAITING) or quotas.never(project_id, live)
     if held is not None:

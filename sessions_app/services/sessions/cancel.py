@@ -1,4 +1,4 @@
-"""Cancel: chains are to end, their live attempts and the retries that wait."""
+"""Cancel: ends chains, with their live attempts and waiting retries."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ from sessions_app.services.write.transitions import Change, Event, sessions_chan
 
 
 def chain_cancel(root_id: UUID, *, by: str) -> None:
-    """Cancel one chain as `chains_cancel` does; raises its refusal."""
+    """Cancel one chain as `chains_cancel` does. Raises its refusal."""
     refusal = chains_cancel([root_id], by=by)[root_id]
     if refusal is not None:
         raise refusal
@@ -29,10 +29,10 @@ def chains_cancel(
 ) -> dict[UUID, DomainError | None]:
     """Cancel chains on behalf of user `by`, in one transaction and a fixed number of statements.
 
-    A session that no executor accepted ends at once, an accepted one when its executor has
-    stopped it; a waiting retry is cancelled. Repeating it changes nothing. A chain that ended
-    otherwise is a `Conflict`, an unknown one `NotFound`: the others are cancelled all the same.
-    A `dry_run` says the same and cancels nothing.
+    A session that no executor accepted ends at once; an accepted one ends when its executor has
+    stopped it; a waiting retry is cancelled. Repeating it changes nothing. Return the refusals:
+    `Conflict` for a chain that ended otherwise, `NotFound` for an unknown one. The others are
+    cancelled all the same. A `dry_run` returns the same and cancels nothing.
     """
     with atomic_step("cancel"):
         chains = lock_chains(root_ids)
@@ -52,7 +52,7 @@ def chains_cancel(
 
 
 def _is_cancelled(chain: LockedChain) -> bool:
-    # Somebody may have asked for another attempt since, and it waits.
+    # Somebody may have asked for another attempt since then, which waits.
     over = chain.tip.status is Status.CANCELLED and chain.tip.retry_state not in WAITING_RETRY
     return chain.root.cancel_requested_at is not None or over
 

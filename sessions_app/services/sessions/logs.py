@@ -14,14 +14,14 @@ from sessions_app.locks import lock_sessions
 from sessions_app.models import LogChunk, Session
 
 READ_BATCH = 4
-"""Pieces in memory at once for each reader: 1 MiB."""
+"""Number of pieces in memory at once for each reader: 1 MiB."""
 TAIL_BYTES = 128 * 1024
 
 
 class LogEnd(NamedTuple):
-    """Where a session's log stands after an append.
+    """The end of a session's log after an append.
 
-    Full, it has the beginning of its output; `tail_bytes` of the end may follow from `tail_from`.
+    A full log has the beginning of the output; `tail_bytes` of its end may follow from `tail_from`.
     """
 
     next_offset: int
@@ -33,7 +33,7 @@ class LogEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Bytes of a run's output, from `offset` of its log; `tail`: of its end, if it was long."""
+    """Bytes of a run's output, at `offset` of its log; `tail`: from the end of a long output."""
 
     session_id: UUID
     fencing_token: int
@@ -43,14 +43,14 @@ class LogPiece:
 
 
 def logs_append(executor: str, pieces: Sequence[LogPiece]) -> list[LogEnd]:
-    """Store what continues each session's log; one answer for each piece, in their order.
+    """Store the pieces that continue each session's log. Return one answer each, in their order.
 
-    What is there already is not stored twice, what would leave a gap or passes the cap is not
-    stored; the answer says from where to go on.
+    Bytes that are stored already are skipped. Pieces that would leave a gap or exceed the cap are
+    not stored. The answer says from which offset to continue.
     """
     with atomic_step("log"):
         ids = sorted({piece.session_id for piece in pieces})
-        # One writer a session, so that two sends of one piece cannot both find its end.
+        # One writer for each session, so that two sends of one piece cannot both append it.
         locked = lock_sessions(ids)
         tokens = {s.id: s.fencing_token for s in locked if s.executor == executor}
         ends = _ends(ids)
@@ -92,18 +92,18 @@ def _ends(session_ids: Sequence[UUID]) -> dict[UUID, int]:
 
 
 def log_size(session_id: UUID) -> int:
-    """Bytes stored of a session's log."""
+    """Return the bytes stored of a session's log."""
     return _ends([session_id]).get(session_id, 0)
 
 
 def log_read(session_id: UUID, offset: int = 0) -> Iterator[bytes]:
-    """The log from byte `offset`, piece by piece, a few rows at a time."""
+    """Yield the log from byte `offset`, piece by piece, a few rows at a time."""
     for begin, data in _rows(session_id, offset).iterator(chunk_size=READ_BATCH):
         yield from _fresh(begin, data, offset)
 
 
 def _rows(session_id: UUID, offset: int) -> QuerySet[LogChunk, tuple[int, Any]]:
-    """Where each piece begins and its bytes, from the one that holds `offset`."""
+    """Return the offset and the bytes of each piece, from the one that contains `offset`."""
     chunks = LogChunk.objects.filter(session_id=session_id)
     holding = chunks.filter(offset__lte=offset).order_by("-offset").values_list("offset", flat=True)
     start = holding.first() or 0
@@ -117,7 +117,7 @@ def _fresh(begin: int, data: Any, offset: int) -> Iterator[bytes]:
 
 
 def log_tail_offset(session_id: UUID, lines: int) -> int:
-    """The byte at which the last `lines` lines begin."""
+    """Return the offset at which the last `lines` lines begin."""
     if lines == 0:
         return log_size(session_id)
     missing = lines + 1
@@ -129,7 +129,7 @@ def log_tail_offset(session_id: UUID, lines: int) -> int:
     last = True
     for start, raw in rows.iterator(chunk_size=READ_BATCH):
         data = bytes(raw)
-        # A newline at the very end closes the last line; it does not begin another.
+        # A newline at the very end closes the last line and does not begin another.
         position = len(data) - 1 if last and data.endswith(b"\n") else len(data)
         last = False
         while (position := data.rfind(b"\n", 0, position)) >= 0:
@@ -140,13 +140,13 @@ def log_tail_offset(session_id: UUID, lines: int) -> int:
 
 
 def log_tail(session_id: UUID, lines: int) -> str:
-    """The last lines of a log as text, fewer if they are very long."""
+    """Return the last lines of a log as text, fewer if they are very long."""
     start = max(log_tail_offset(session_id, lines), log_size(session_id) - TAIL_BYTES)
     return b"".join(log_read(session_id, start)).decode(errors="replace")
 
 
 def log_more(session_id: UUID, offset: int) -> tuple[bytes, bool]:
-    """The next pieces of the log from `offset`, and whether the session had ended before."""
+    """Return the next pieces of the log from `offset`, and whether the session had ended before."""
     final = Session.objects.filter(pk=session_id, finished_at__isnull=False).exists()
     rows = _rows(session_id, offset)[:READ_BATCH]
     return b"".join(piece for row in rows for piece in _fresh(*row, offset)), final

@@ -1,4 +1,4 @@
-"""Preempt: operators take runs off their executors; what comes next is decided as for any end."""
+"""Preempt: operators stop runs on their executors; the end is decided like any other."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,14 +16,14 @@ from sessions_app.services.write.transitions import Change, Event, sessions_chan
 
 
 class Preempted(NamedTuple):
-    """How many runs are asked to stop, and how many leases nobody had accepted yet."""
+    """The numbers of runs asked to stop, and of leases that were not accepted yet."""
 
     stopping: int
     returned: int
 
 
 def session_preempt(session_id: UUID, *, by: str, reason: str = "") -> None:
-    """Preempt one session as `sessions_preempt` does; raises its refusal."""
+    """Preempt one session as `sessions_preempt` does. Raises its refusal."""
     refusal = sessions_preempt([session_id], by=by, reason=reason)[session_id]
     if refusal is not None:
         raise refusal
@@ -34,10 +34,10 @@ def sessions_preempt(
 ) -> dict[UUID, DomainError | None]:
     """Preempt sessions on behalf of `by`, in one transaction and a fixed number of statements.
 
-    A run is stopped by its executor within its grace period and ends as `preempted`; a session that
-    no executor has accepted goes back to its queue, free of charge. Repeating it changes nothing.
-    What waits, is being stopped or has ended is a `Conflict`, what is unknown `NotFound`: the
-    others are preempted all the same.
+    The executor stops a run within its grace period, and the run ends as `preempted`. A session
+    that no executor accepted goes back to its queue, uncounted. Repeating it changes nothing.
+    Return the refusals: `Conflict` for a session that waits, is being stopped or has ended,
+    `NotFound` for an unknown one. The others are preempted all the same.
     """
     with atomic_step("preempt"):
         locked = {session.id: session for session in lock_sessions(session_ids)}
@@ -56,7 +56,7 @@ def sessions_preempt(
 def preempt_locked(
     sessions: Sequence[LockedSession], *, by: str, reason: str, now: datetime
 ) -> Preempted:
-    """Preempt live sessions that nobody has told to stop, whose locks the caller holds."""
+    """Preempt live sessions that nobody has told to stop; the caller holds their locks."""
     message = f"preempted by {by}{reason and ': '}{reason}"
     running = [session for session in sessions if session.accepted_at is not None]
     unaccepted = [session for session in sessions if session.accepted_at is None]

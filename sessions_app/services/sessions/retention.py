@@ -1,9 +1,9 @@
-"""Retention: ended chains go from the rows into the log, and later from the log.
+"""Retention: ended chains move from their rows into the log, and are later deleted from it.
 
-A chain goes whole. What the events do not tell of its sessions (whose they are, what they ran, how
-their decisions were reached; of secrets the names) is written into one last event of each, from
-which `sessions_app/eventlog/archived.py` makes the session again. Each function is one short
-transaction over one slice, safe to run beside itself: what another one holds is passed over.
+A chain moves as a whole. Facts that are not in its events (owners, specifications, the reasons of
+decisions, names of secrets) are written into one last event of each session, from which
+`sessions_app/eventlog/archived.py` rebuilds it. Each function is one short transaction over one
+slice. Concurrent runs are safe: rows that another one has locked are skipped.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from sessions_app.locks import CLAIM_LOGS, claim_archived, claim_ended, database
 from sessions_app.models.events import ARCHIVED
 
 ATTEMPTS = 500
-"""Sessions that one transaction archives, and whose events one deletes, unless one chain has
-more."""
+"""Maximum number of sessions that one transaction archives, or whose events it deletes; a single
+chain may have more."""
 CHUNKS = 200
-"""Pieces of logs that one transaction deletes: 50 MiB."""
+"""Maximum number of log pieces that one transaction deletes: 50 MiB."""
 
-# Of the chains that ended first as many as have `ATTEMPTS` sessions together.
+# The chains that ended first, as many as have `ATTEMPTS` sessions together.
 _ENDED = """
     SELECT root_id FROM (
         SELECT root_id, sum(retry_count + 1) OVER (ORDER BY finished_at, id) - retry_count - 1
@@ -63,23 +63,23 @@ _ARCHIVE = """
 
 
 def chains_ended(before: datetime) -> list[UUID]:
-    """The roots of chains that ended before a time, the first ones, as many as one slice takes."""
+    """Return the roots of the first chains that ended before a time, as many as one slice takes."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDED, [before, ATTEMPTS, ATTEMPTS])
         return [row[0] for row in cursor.fetchall()]
 
 
 def logs_delete(roots: Sequence[UUID]) -> int:
-    """Delete up to `CHUNKS` pieces of the logs of chains; how many."""
+    """Delete at most `CHUNKS` pieces of the logs of chains. Return their number."""
     with connection.cursor() as cursor:
         cursor.execute(_DELETE_LOGS, [array(roots), CHUNKS])
         return int(cursor.rowcount)
 
 
 def chains_archive(roots: Sequence[UUID], before: datetime) -> int:
-    """Move chains from the rows into the log, if they still are as `chains_ended` found them.
+    """Move chains into the log, if they still are as `chains_ended` found them.
 
-    How many sessions. Their leases must be gone.
+    Return the number of sessions. Their leases must be gone.
     """
     with atomic_step("archive"):
         claimed = array(claim_ended(roots, before))
@@ -111,10 +111,9 @@ def chains_archive(roots: Sequence[UUID], before: datetime) -> int:
 
 
 def chains_forget(before: datetime, up_to: int) -> int:
-    """Delete all events of chains that were archived before a time; how many events.
+    """Delete all events of chains that were archived before a time. Return the number of events.
 
-    Only of chains whose archiving has an id of at most `up_to`: those after it are yet to be
-    counted.
+    Only chains whose archiving event has an id of at most `up_to`: later ones are not counted yet.
     """
     with atomic_step("forget"), connection.cursor() as cursor:
         sessions = claim_archived(before, up_to, ATTEMPTS)

@@ -33,7 +33,7 @@ from sessions_app.services.write.usage import Move, UsageFull, usage_note
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A validated creation request: everything but the policy is as it will be stored."""
+    """A validated creation request; all but the policy is as it will be stored."""
 
     name: str
     job_set: str
@@ -42,15 +42,15 @@ class Submission:
     priority: int
     retry_policy: InlinePolicy
     retry_policies: tuple[str, ...]
-    """Named policies, beside those of the queue."""
+    """Named policies, in addition to those of the queue."""
     spec: dict[str, Any]
     """The fields of `SessionSpec`."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that only the run is told."""
+    """Variables that only the run gets to know."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was asked for and has no effect."""
+        """Return warnings about requested settings that have no effect."""
         asked = self.retry_policy.model_fields_set or self.retry_policies
         if self.session_type == "batch" or not asked:
             return ()
@@ -58,9 +58,9 @@ class Submission:
         return (f"{told}, and this one is {self.session_type}",)
 
     def digest(self, queue: Queue) -> str:
-        """SHA-256 of what was asked for, the `creation_id` and the values of secrets apart.
+        """Return the SHA-256 of the request, without the `creation_id` and the values of secrets.
 
-        Whoever has a hash of a secret can try what it may be.
+        The hash of a secret would allow guesses to be verified.
         """
         asked = {
             "queue": queue.pk,
@@ -72,7 +72,7 @@ class Submission:
             "spec": self.spec,
         }
         if self.retry_policies:
-            # Absent otherwise, as in the digests of before there were any.
+            # Only present if given, so that digests from before this field existed stay equal.
             asked["retry_policies"] = self.retry_policies
         if self.secrets:
             asked["secret_environ"] = sorted(self.secrets)
@@ -81,10 +81,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A submission, where it goes, and the user whose it will be."""
+    """A submission, its queue, and its future owner."""
 
     queue: Queue
-    """It may come with its retry scope."""
+    """The queue, which may come with its retry scope."""
     owner_id: int
     submission: Submission
 
@@ -94,7 +94,7 @@ class Placed:
 
     @property
     def asked(self) -> Asked:
-        """What decides about the policies of its chain."""
+        """Return what decides about the policies of its chain."""
         return Asked(self.project_id, self.queue.pk, self.submission.retry_policies)
 
 
@@ -109,7 +109,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """A session about to be inserted, as the writer of events wants it, and what it is made of."""
+    """A session about to be inserted with its events, and the values it is made of."""
 
     id: UUID
     placed: Placed
@@ -139,13 +139,13 @@ class _Root:
         return self.placed.submission.creation_id or str(self.id)
 
     def refused(self, error: DomainError) -> "_Refused":
-        """In its place, unless it is there already."""
+        """Return a refusal in its place; a session that already exists still counts."""
         return _Refused(self.placed, error, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A submission that cannot be carried out, unless it was before."""
+    """A submission that is refused, unless its session already exists."""
 
     placed: Placed
     error: DomainError
@@ -163,9 +163,9 @@ class _Refused:
 def session_submit(placed: Placed) -> Submitted:
     """Create the root of a chain, or find it again.
 
-    The same `creation_id` with the same request finds the first session again. Raises `Conflict`
-    if it came with another request, `InvalidInput` if the policy is over a bound or a named one
-    does not exist, `QuotaExceeded` if the project or its domain has no room for it.
+    The same `creation_id` with the same request returns the first session again. Raises `Conflict`
+    if it came with another request, `InvalidInput` if the policy exceeds a bound or a named one
+    does not exist, `QuotaExceeded` if the project or its domain has no room.
     """
     (outcome,) = sessions_submit([placed])
     if isinstance(outcome, DomainError):
@@ -174,7 +174,7 @@ def session_submit(placed: Placed) -> Submitted:
 
 
 def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
-    """Create many roots as `session_submit` does one; an outcome for each, in their order."""
+    """Create many roots as `session_submit` does. Return an outcome for each, in their order."""
     with atomic_step("submit"):
         freezer = PolicyFreezer(placed.queue for placed in wanted)
         policies = chains_policies({placed.asked for placed in wanted})
@@ -189,10 +189,10 @@ _TRIES = 5
 
 
 def _insert_within_quotas(roots: _Roots) -> tuple[_Roots, set[UUID]]:
-    """Insert the roots that there is room for: all of them, with refusals, and who was inserted.
+    """Insert the roots that have room. Return all roots with refusals, and the ids inserted.
 
-    The counters are moved last, so that nobody waits for us; whoever took the room in between
-    makes us look again.
+    The counters are changed last, so that nobody waits for us. If somebody takes the room in
+    between, we try again.
     """
     limited: set[int] = set()
     for _ in range(_TRIES):
@@ -206,7 +206,7 @@ def _insert_within_quotas(roots: _Roots) -> tuple[_Roots, set[UUID]]:
                 return let_in, _insert(_accepted(let_in), limited)
         except UsageFull:
             continue
-    # So busy that the room was never free for as long as an insert takes.
+    # Too busy: the room was never free for as long as an insert takes.
     busy = Conflict("too many are submitted to this project at once; try again")
     rest = [
         root.refused(busy) if isinstance(root, _Root) and root.project_id in limited else root
@@ -220,7 +220,7 @@ def _accepted(roots: _Roots) -> list[_Root]:
 
 
 def _let_in(roots: _Roots, quotas: Quotas) -> _Roots:
-    """The same, with a refusal in place of those without room."""
+    """Return the roots, with a refusal in place of those without room."""
     accepted = _accepted(roots)
     known = _known([root for root in accepted if root.placed.submission.creation_id])
     applicants = [
@@ -320,9 +320,9 @@ _INSERT_SPECS = f"""
 
 
 def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
-    """Insert those whose `creation_id` is new, with their specification and first event.
+    """Insert roots whose `creation_id` is new, with their specification and first event.
 
-    Those of projects that are `limited` are counted, no further than the quotas go.
+    Sessions of `limited` projects are counted, up to the quotas. Return the ids inserted.
     """
     if not roots:
         return set()
@@ -332,7 +332,7 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     new = [root for root in roots if root.id in created]
     if not new:
         return set()
-    now = created[new[0].id]  # one statement made them all
+    now = created[new[0].id]  # one statement created them all
     _insert_specs(new)
     facts = submitted_facts({})
     events_append([EventRow(root, 1, "session.submitted", facts) for root in new], now=now)
@@ -351,13 +351,13 @@ def _insert_specs(roots: Sequence[_Root]) -> None:
 
 
 class _Found(NamedTuple):
-    """A session that has a `creation_id` already, and what its request was."""
+    """A session that already has a `creation_id`, with the digest of its request."""
 
     id: UUID
     owner_id: int | None
     digest: str
     secrets: str | None
-    """As they are stored."""
+    """As they are stored, encrypted."""
 
 
 _REQUEST = ("spec__request_digest", "spec__secret_environ")
@@ -365,7 +365,7 @@ _Known = dict[tuple[int, str], _Found]
 
 
 def _known(roots: Sequence[_Root | _Refused]) -> _Known:
-    """The sessions that have the `creation_id` of these already."""
+    """Return the sessions that already have the `creation_id` of these."""
     if not roots:
         return {}
     rows = Session.objects.filter(
@@ -394,9 +394,9 @@ def _outcome(root: _Root | _Refused, created: set[UUID], known: _Known) -> Submi
 
 
 def _same_secrets(found: _Found, placed: Placed) -> bool:
-    """Whether the values are the same, too; the names are in the digest.
+    """Return whether the values of secrets are the same, too; their names are in the digest.
 
-    Only to those whose session it is: anybody else could try what a secret may be.
+    Only the owner of the session gets True: anybody else could guess a secret by trying.
     """
     secrets = placed.submission.secrets
     if not secrets:

@@ -1,4 +1,4 @@
-"""Sending sessions of which nothing was started back to their queue."""
+"""Sends leased sessions for which nothing was started back to their queue."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,10 +23,10 @@ def sessions_unlease(
     now: datetime,
     avoid: str = "",
 ) -> None:
-    """Send locked sessions of which no executor started anything back to their queue.
+    """Send locked sessions back to their queue; no executor has started anything for them.
 
-    A `counted` one that was sent back too often ends as `scheduler_timeout` instead; `avoid`
-    names the executor that refused them. Their leases count no more; the caller may delete them.
+    A `counted` session that was sent back too often ends as `scheduler_timeout` instead. `avoid` is
+    the executor that refused them. Their leases no longer count; the caller may delete them.
     """
     limit = int(settings.REPRISE["max_lease_returns"])
     worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
@@ -44,7 +44,7 @@ def sessions_unlease(
         }
         if avoid and avoid not in session.avoid_executors:
             values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
-            # It is in another line now; the next round says in which.
+            # It belongs to another line now; the next lease round computes the key.
             values["scheduling_key"] = None
         changes.append(Change(session, values, [Event(event, {"reason": reason})]))
     sessions_change(changes, now=now)

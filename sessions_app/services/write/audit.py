@@ -1,7 +1,6 @@
-"""Appending to the audit log what was done to sessions and tasks, in bulk.
+"""Appends acts on sessions and tasks to the audit log, in bulk.
 
-Changes of the configuration are told by the database itself
-(`sessions_app/migrations/_audit_triggers.py`).
+The database itself records changes of configuration (`sessions_app/migrations/_audit_triggers.py`).
 """
 
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ from sessions_app.models.audit import DISPATCH
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """Who did what to which object, and in what circumstances.
+    """One act on an object: who did what, with details.
 
-    For what was done to a session also its project and the root of its chain.
+    For an act on a session also its project and the root of its chain.
     """
 
     actor: str
@@ -50,7 +49,7 @@ _APPEND = """
 """
 
 
-# The order and the ids are those of one list (`AuditLog`).
+# Both tables form one list (`AuditLog`), in one order of ids.
 _DISPATCHED = """
     INSERT INTO sessions_app_automaticdispatch
         (id, time, via, object_id, project, domain, root, data)
@@ -68,7 +67,7 @@ _FORGET = f"DELETE FROM sessions_app_automaticdispatch WHERE id IN ({CLAIM_DISPA
 def audit_append(rows: Sequence[AuditRow], *, now: datetime) -> None:
     """Write audit entries in the caller's transaction.
 
-    One statement for people's acts, one for what the engine dispatched; mostly there is one kind.
+    People's acts take one statement, dispatches by the engine another; mostly there is one kind.
     """
     dispatched = [row for row in rows if (row.actor, row.action) == (ENGINE, DISPATCH)]
     if dispatched:
@@ -78,7 +77,7 @@ def audit_append(rows: Sequence[AuditRow], *, now: datetime) -> None:
 
 
 def dispatches_forget(before: datetime, limit: int) -> int:
-    """Delete up to `limit` automatic dispatches of before a time, the oldest first; how many."""
+    """Delete at most `limit` old automatic dispatches, oldest first. Return their number."""
     with connection.cursor() as cursor:
         cursor.execute(_FORGET, [before, limit])
         return int(cursor.rowcount)

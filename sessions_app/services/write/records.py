@@ -1,7 +1,7 @@
-"""Configuration records of operators: saved and deleted on behalf of somebody, whom the audit log
-names.
+"""Saves and deletes operators' configuration records, on behalf of somebody.
 
-For records whose saving keeps nothing else together; others have a service of their own.
+The audit log names that person. For records whose saving involves nothing else; others have a
+service of their own.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,11 +24,11 @@ def record_save(
     many: Mapping[str, Iterable[models.Model]] | None = None,
     verb: str = CHANGE,
 ) -> None:
-    """Save a record, and for its many-to-many fields in `many` the members.
+    """Save a record, and the members of its many-to-many fields in `many`.
 
-    Of a record that is there only `fields` are written, if given: the others may be somebody
-    else's, such as an executor's heartbeat. A change is audited as `verb`; saving what is there
-    already leaves no entry.
+    If the record exists and `fields` are given, only those are written: others may belong to
+    somebody else, such as an executor's heartbeat. A change is audited as `verb`; saving equal
+    values leaves no entry.
     """
     with _on_behalf(record, verb, by), transaction.atomic():
         stored = lock_record(record)
@@ -39,7 +39,7 @@ def record_save(
 
 
 def record_delete(record: models.Model, *, by: str) -> None:
-    """Delete a record with all that belongs to it."""
+    """Delete a record with everything that belongs to it."""
     with audited(by=by), transaction.atomic():
         stored = lock_record(record)
         if stored is not None:
@@ -47,7 +47,7 @@ def record_delete(record: models.Model, *, by: str) -> None:
 
 
 def cordon_check(*, cordoned: bool, reason: str) -> None:
-    """Raise `InvalidInput` if what is closed to new work does not say why."""
+    """Raise `InvalidInput` if it is cordoned without a reason."""
     if cordoned and not reason.strip():
         raise InvalidInput({"cordon_reason": ["Say why it is cordoned."]})
 

@@ -1,6 +1,6 @@
-"""The only writer of status: rows and their events, together, in bulk.
+"""The only writer of statuses: rows and their events, together and in bulk.
 
-A service that holds the locks says what changes in which session and why; this module checks the
+A service that holds the locks says what changes in which session and why. This module checks the
 table of transitions, writes all rows in one statement for each set of columns, and all events in
 one. The events carry the changed facts, so that the log always folds to the row.
 """
@@ -34,7 +34,7 @@ _FAILED = frozenset({EVENT_TYPES[Status.ERROR], EVENT_TYPES[Status.CANCELLED]})
 
 
 class Writable(Protocol):
-    """What must be known of a session to write it: its identity and where its log stands."""
+    """The fields of a session that its events need."""
 
     @property
     def id(self) -> UUID: ...
@@ -53,7 +53,7 @@ class Writable(Protocol):
 
 
 class Movable(Writable, Protocol):
-    """What must be known to change a session that is there."""
+    """The fields of an existing session that a change needs."""
 
     @property
     def limited(self) -> bool: ...
@@ -63,7 +63,7 @@ class Movable(Writable, Protocol):
 
 @dataclass(slots=True)
 class Event:
-    """A type of the contract, and what is said beside the changed facts."""
+    """An event of the contract: its type, and data in addition to the changed facts."""
 
     type: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Event:
 
 @dataclass(slots=True)
 class Change:
-    """New values for columns of one locked session, and the events that tell of them.
+    """New values for columns of one locked session, and the events that record them.
 
     The first event gets the changed facts. A change of facts without an event is refused.
     """
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event as it is written; `session` says whose it is."""
+    """An event as it is written, with its session."""
 
     session: Writable
     seq: int
@@ -100,9 +100,9 @@ def sessions_change(
 ) -> None:
     """Apply changes to sessions that the caller has locked, in its transaction.
 
-    Events `beside` theirs, of sessions that it has just made, are written with them. The counters
-    of their projects follow; with `within_quotas` no further than the limits go.
-    Raises `TransitionNotAllowed` before anything is written if the table forbids one of them.
+    Events in `beside`, of sessions that the caller has just created, are written with theirs. The
+    counters of their projects are updated; with `within_quotas` only up to the limits. Raises
+    `TransitionNotAllowed` before anything is written if the table forbids a change.
     """
     groups: dict[tuple[str, ...], list[tuple[UUID, dict[str, Any]]]] = defaultdict(list)
     rows: list[EventRow] = []
@@ -152,7 +152,7 @@ def _numbered(change: Change) -> Iterable[EventRow]:
 
 
 def fact(value: Any) -> Any:
-    """A column's value as an event holds it: times as ISO 8601 text in UTC, ids as text."""
+    """Return a column's value as events store it: times as ISO 8601 text in UTC, ids as text."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, UUID):
@@ -192,7 +192,7 @@ _APPEND = """
 
 
 def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
-    """Write events with the numbers that they carry, in one statement."""
+    """Write events with their numbers, in one statement."""
     if not rows:
         return
     webhooks_after_commit()
@@ -217,7 +217,7 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
 
 
 def _level(event_type: str) -> int:
-    """Return INFO for the end of an attempt that did not succeed: the log is kept for failures."""
+    """Return INFO for an attempt that ended without success, else DEBUG."""
     return logging.INFO if event_type in _FAILED else logging.DEBUG
 
 

@@ -1,8 +1,8 @@
-"""Usage: the counters of quotas follow the sessions, in the transaction that moves them.
+"""Usage: the counters of quotas follow the sessions, in the same transaction.
 
-Whoever moves sessions notes it; the counters are moved once, as the last statement before the
-commit, so that a transaction holds the rows that all others of its project want only while it
-commits. A project without quotas has no rows, nothing to wait for, and nothing to note.
+Whoever moves sessions notes it. The counters are updated once, as the last statement before the
+commit: all others of the project need these rows, so they stay locked only during the commit. A
+project without quotas has no rows, no waits, and nothing to note.
 """
 
 import json
@@ -25,14 +25,14 @@ ZERO = Decimal(0)
 
 
 class UsageFull(Exception):
-    """A counter would pass its limit: nothing of this transaction may stay."""
+    """A counter would exceed its limit: the whole transaction must be rolled back."""
 
 
 class Move(NamedTuple):
     """A session that goes from one phase to another; `before` None: it is new.
 
-    A `guarded` one is let in only as far as the quotas go. Others are counted whatever the limit
-    says: a retry was admitted once, and a limit can be lowered below what is in use.
+    A `guarded` session is admitted only up to the quotas. Others are counted whatever the limit: a
+    retry was admitted once, and a limit may be lowered below the present use.
     """
 
     session_id: UUID
@@ -43,14 +43,14 @@ class Move(NamedTuple):
 
 
 def usage_note(moves: Iterable[Move]) -> None:
-    """Count moves of sessions that are `limited` at the end of the present transaction."""
+    """Count moves of `limited` sessions at the end of the current transaction."""
     moved = [each for each in moves if each.before is not each.after]
     if moved:
         put_off(_count, moved)
 
 
 def _count(moves: list[Move]) -> None:
-    """Move the counters of these sessions' projects; raises `UsageFull`."""
+    """Update the counters of these sessions' projects. Raises `UsageFull`."""
     waiting = [each for each in moves if Phase.WAITING in {each.before, each.after}]
     live = [each for each in moves if Phase.LIVE in {each.before, each.after}]
     projects = {each.project_id for each in moves}
@@ -82,7 +82,7 @@ _RESOURCES = """
 
 
 def _resources(moves: Sequence[Move]) -> dict[tuple[int, str], Decimal]:
-    """What sessions take or give back of each resource, by project."""
+    """Return what sessions take or give back of each resource, by project and name."""
     if not moves:
         return {}
     with connection.cursor() as cursor:
@@ -98,12 +98,12 @@ def _resources(moves: Sequence[Move]) -> dict[tuple[int, str], Decimal]:
 
 @lru_cache(maxsize=1024)
 def taken_by(resources: str, pods: int) -> Mapping[str, Decimal]:
-    """What a live session takes, from the JSON text that many sessions share."""
+    """Return what a live session takes; cached by the JSON text that many sessions share."""
     return running(json.loads(resources), pods)
 
 
-# The limit is looked at by the statement that moves the counter, whatever was read before. What an
-# older server has not counted must not stop a session from ending.
+# The statement that updates the counter checks the limit, whatever was read before. The counter
+# stops at 0: sessions that an older server did not count must still be able to end.
 _MOVE = """
     UPDATE sessions_app_projectusage u SET used = greatest(u.used + v.k, 0)
     FROM unnest(%s::bigint[], %s::numeric[], %s::boolean[]) AS v(id, k, guarded)
@@ -144,7 +144,7 @@ _LIVE = """
 
 
 def usage_counted(project_ids: Collection[int], names: Collection[str]) -> dict[str, Decimal]:
-    """What sessions of these projects take together now, of each named quota."""
+    """Return what sessions of these projects hold together now, for each named quota."""
     found = dict.fromkeys(names, ZERO)
     projects = array(project_ids)
     with connection.cursor() as cursor:
