@@ -1,4 +1,4 @@
-"""A wake-up that any thread, and a signal's handler, may ring while another thread waits."""
+"""A wake-up call for a waiting thread, from any thread or signal handler."""
 
 import os
 import select
@@ -7,7 +7,10 @@ from math import ceil
 
 
 class Bell:
-    """Rung twice it wakes once. No lock: a handler may interrupt the very thread that waits."""
+    """Wakes a waiting thread; several rings wake it once.
+
+    It has no lock, because a signal handler may interrupt the very thread that waits.
+    """
 
     def __init__(self) -> None:
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -24,8 +27,8 @@ class Bell:
             os.eventfd_read(self._event)
 
     def wait(self, timeout: float | None) -> None:
-        """Until it is rung, for `timeout` seconds at most; silent afterwards."""
-        # Not `select`, which knows no descriptor above 1,023.
+        """Wait until it rings, for at most `timeout` seconds, and silence it."""
+        # `select` cannot handle descriptors above 1,023.
         waiting = select.poll()
         waiting.register(self._event, select.POLLIN)
         if waiting.poll(None if timeout is None else ceil(timeout * 1000)):

@@ -1,4 +1,4 @@
-"""Makes the pods of sessions, watches over them and clears them away, all on one event loop."""
+"""Creates the pods of sessions, observes and removes them, all on one event loop."""
 
 import asyncio
 import logging
@@ -42,22 +42,25 @@ from executor.runs import RunFiles
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Calls that change something, under way at one time."""
+"""Changing calls to the API server that may run at one time."""
 POLL_SECONDS = 5.0
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 TOGETHER_SECONDS = 1.0
-"""In which what asks for a list gets the same one."""
+"""Seconds in which all requests for a list share one list."""
 LULL_SECONDS = 20.0
-"""For so long what is over makes way for what is yet to be made."""
+"""Longest time in seconds for which removals wait until no pod has to be created."""
 WORTH_TELLING = 3
-"""Tries to make a pod after which its session says why it waits."""
+"""Failed tries to create a pod after which the session says why it waits."""
 
 
 @dataclass(frozen=True)
 class PodSettings:
-    """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
-    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
+    """The settings of the Kubernetes driver. Times are in seconds.
+
+    `refused` are paths of a pod specification in the form of `podspec`. `unconfirmed_after` is how
+    long after its grace period a deleted pod may remain, 0 for no limit.
+    """
 
     executor: str
     access: Access
@@ -72,8 +75,11 @@ class PodSettings:
 
 
 class PodKeeper:
-    """`tell` is called with what was observed, `wake` when `surveyed` becomes true. All methods
-    but `serve` are called on the loop that serves; none of them waits for anything."""
+    """Keeps the pods of all runs.
+
+    It calls `tell` with each observation, and `wake` when `surveyed` becomes true. All methods but
+    `serve` are called on the loop that serves, and none of them blocks.
+    """
 
     def __init__(
         self,
@@ -118,12 +124,12 @@ class PodKeeper:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be started at present; "" if nothing is wrong."""
+        """Return why no run can be started at present; "" if runs can."""
         return self._troubles.text
 
     @property
     def project_troubles(self) -> dict[str, str]:
-        """Why nothing of a project can be started at present, by project."""
+        """Return why no run of a project can be started at present, by project."""
         return self._troubles.of_projects
 
     @property
@@ -131,7 +137,7 @@ class PodKeeper:
         return self._nodes
 
     async def serve(self) -> None:
-        """Until it is cancelled."""
+        """Serve until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._spawn(self._watch_pods)
@@ -152,12 +158,12 @@ class PodKeeper:
         self._spawn(self._make, run, order, bodies)
 
     def reclaim(self, files: RunFiles, place: Place) -> None:
-        """Goes on with a run that an earlier agent started."""
+        """Adopt a run that an earlier agent started."""
         self._found.pop(files.key, None)
         run = self._add(files.key, files, place)
         run.created = run.reclaimed = True
         if self.surveyed:
-            # What is there was seen before it was known whose it is.
+            # Its pods may have been listed before the run was known.
             self._to_look.set()
 
     def stop(self, key: LeaseKey, grace: int) -> None:
@@ -173,11 +179,11 @@ class PodKeeper:
             self._news(run, run.story.stop())
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
-        """Nothing of these projects waits for this executor any more."""
+        """Forget the troubles of these projects: none of their sessions waits for this executor."""
         self._troubles.forget(projects)
 
     def release(self, key: LeaseKey) -> None:
-        """The end of the run was answered: nothing has to be kept of it."""
+        """Remove what is kept of the run: the server has answered its end."""
         run = self._runs.get(key)
         if run is not None and not run.released:
             run.released = True
@@ -218,7 +224,7 @@ class PodKeeper:
         self._news(run, run.story.stop() if run.stopping else [])
 
     def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
-        """What becomes of a run of which a pod could not be made, and is not there."""
+        """Return the observation for a run whose pod was not created and does not exist."""
         passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
         blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
         if blameless and run.stopping:
@@ -248,7 +254,7 @@ class PodKeeper:
             order, executor=settings.executor, namespace=run.namespace, owner=owner
         )
         path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
-        # It goes with the pod that owns it.
+        # The owner reference deletes it together with the pod.
         patience = self._patience(run, body, lambda: True, must_know=False)
         service = await self._maker.make(path, f"{path}/{name}", body, patience)
         if key_of_pod(service) != run.key:
@@ -257,10 +263,11 @@ class PodKeeper:
     def _patience(
         self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
     ) -> Patience:
-        """While the lease lives nobody gives up on what a cluster cannot do for a while."""
+        """Return the conditions for creating an object: try as long as the lease lives."""
 
         def failed(refusal: Transient, tries: int) -> None:
-            # A quota that many write at one time, and an account that is yet to come, are none.
+            # A quota that many change at once and an account that is yet to be created are no
+            # troubles.
             lasts = tries >= WORTH_TELLING
             if isinstance(refusal, TooMany) or (
                 isinstance(refusal, NamespaceTransient) and not lasts
@@ -282,13 +289,13 @@ class PodKeeper:
             self._tell(Observation(run.key, "PREPARING", "", message))
 
     def _make_on(self) -> None:
-        """What could not be made may work now."""
+        """Wake the runs whose pods could not be created: it may work now."""
         for run in self._runs.values():
             if not run.created:
                 run.touch()
 
     async def _abandon(self, run: PodRun, said: Observation) -> None:
-        """Ends a run of which not all pods could be made, once none of the others is left."""
+        """End a run of which not all pods could be created, once none of its other pods is left."""
         run.grace, run.verdict = run.grace or 0, said
         for name in list(run.known):
             run.story.ask_to_delete(name)
@@ -300,9 +307,9 @@ class PodKeeper:
     # Removal
 
     async def _clear_away(self, run: PodRun) -> None:
-        """Delete the pods, which nothing holds any more, and forget the run.
+        """Delete the pods, to which our finalizer no longer holds, and forget the run.
 
-        Nobody waits for that.
+        Nothing waits for this.
         """
         with suppress(TimeoutError):
             await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
@@ -351,7 +358,7 @@ class PodKeeper:
                     self._news(run, run.story.hear(found.object))
 
     async def _relist(self) -> None:
-        """What is there is compared with what should be, whatever the watch has said."""
+        """Compare the pods that exist with those that should, whatever the watch has said."""
         while True:
             missing = any(
                 run.created and not run.story.ended and len(run.known) < len(run.names)
@@ -387,14 +394,14 @@ class PodKeeper:
             self._wake()
 
     def _compare(self, run: PodRun, pods: Sequence[Object]) -> None:
-        # Each is cut down once, whoever wants to know of it.
+        # Trim each pod once, for all who read it.
         seen = [Known.of(pod) for pod in pods]
         for known in seen:
             self._note(run, known)
         if run.created:
             self._news(run, run.story.relist([known.pod for known in seen]))
         if run.released:
-            # A namespace that goes takes our rights to delete its pods along.
+            # When a namespace is deleted, our rights to delete its pods go, too.
             there = {known.pod["metadata"]["name"] for known in seen}
             for name in run.known.keys() - there:
                 del run.known[name]
@@ -440,8 +447,10 @@ class PodKeeper:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
-        """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
-        Whether it may go on is the server's to say."""
+        """Report a pod of a run that this agent does not know.
+
+        An earlier agent started it, or its files are lost. The server decides whether it may go on.
+        """
         if key in self._found or key in self._let_go or not may_go_on(pod):
             return
         if place := Place.of_pod(pod):
@@ -450,7 +459,7 @@ class PodKeeper:
             self._tell(Observation(key, FOUND))
 
     def place_of(self, key: LeaseKey) -> Place | None:
-        """Of a run that was found."""
+        """Return the place of a run that was found on the cluster, or None."""
         return self._found.get(key)
 
     # What becomes of it
@@ -485,14 +494,15 @@ class PodKeeper:
         if run.log is not None:
             await self._logs.complete(run, run.log)
         if end.status == UNSTARTED:
-            # Before the lease can come back: its pods will have the same names.
+            # The pods must go before the lease can come back: the new pods will have the same
+            # names.
             run.released = True
             await self._clear_away(run)
         reach("executor.before_pod_end")
         self._tell(end)
 
     async def _look_after(self) -> None:
-        """What only time brings: deletions that come to nothing, and what may be forgotten."""
+        """Handle what only time brings: overdue deletions, and entries that may be forgotten."""
         after = self._settings.unconfirmed_after
         while True:
             await asyncio.sleep(1.0)
@@ -541,7 +551,7 @@ class PodKeeper:
     def _spawn(
         self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
     ) -> asyncio.Task[None]:
-        assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
+        assert self._tasks is not None  # noqa: S101  # no request comes before it serves
         return self._tasks.create_task(see_through(work, *about))
 
 
@@ -553,7 +563,7 @@ def _not_created(run: PodRun, refusal: Exception) -> Observation:
 
 
 def _without_secrets(run: PodRun, known: Known) -> Observation:
-    """What becomes of a run whose secrets have died with an agent, before its container ran."""
+    """Return the observation for a run whose secrets were lost with an agent before it started."""
     message = "its agent died before its pod had its secrets"
     if not known.touched:
         return Observation(run.key, UNSTARTED, message=message)
