@@ -1,4 +1,4 @@
-"""What sessions may say of their pods. Pure: the server asks it at creation, executors once more.
+"""What sessions may say of their pods. Pure: the server checks it at creation, executors again.
 
-The only room that both sides of the wire import; it imports none.
+Both sides of the wire import this package; it imports neither.
 """
