@@ -9,10 +9,11 @@ from reprise_client.models import Answer
 
 
 class AuditEntry(Answer):
-    """Who did what, through which `door` (`rest`, `admin`, `sql`, ...); `via` says more of it.
+    """An entry of the audit log: who did what through which `door` (`rest`, `admin`, `sql`, ...).
 
-    Of a change of the configuration `before` and `after` are the fields that differ; else both
-    are None, and `data` tells the circumstances. `automatic` is what the engine did.
+    `via` has details of the door. For a change of the configuration, `before` and `after` hold the
+    fields that differ. For other acts both are None, and `data` holds the circumstances.
+    `automatic` marks the engine's own acts.
     """
 
     id: int
@@ -36,7 +37,7 @@ class AuditCalls(Calls):
     """The calls that read the audit log."""
 
     def audit(self, **filters: Any) -> Iterator[AuditEntry]:
-        """The entries of what one may configure, newest first, page by page.
+        """Yield the entries about configuration objects, newest first.
 
         `filters`: `actor`, `action`, `object_type`, `object_id` (with the type), `project`,
         `domain`, `door`, `automatic`, `session`, `chain`, `created_after`, `created_before`.

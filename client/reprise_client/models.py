@@ -1,8 +1,8 @@
 """The server's answers as typed values.
 
-All are tolerant, so that a newer server does not break an older client: a field that is not
-listed here is kept as it came, one that is missing has its default, words stay plain strings.
-Times are aware datetimes, durations seconds.
+All are tolerant, so that a newer server does not break an older client. Unknown fields are kept as
+they came, missing ones have their defaults, and enumerations are plain strings. Times are aware
+datetimes, durations are in seconds.
 """
 
 from datetime import datetime
@@ -27,7 +27,7 @@ WAITING_STATES = frozenset({"scheduled", "held"})
 
 
 class Answer(BaseModel):
-    """Base of the answers: immutable, open to unknown fields, null stands for the default."""
+    """The base of answers: immutable, open to unknown fields, null stands for the default."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -41,7 +41,10 @@ class Answer(BaseModel):
 
 
 class Versioned(Answer):
-    """What can be changed; `etag` is its version, where the answer was about it alone."""
+    """The base of things that can be changed.
+
+    `etag` is the version, if the answer was about this thing alone.
+    """
 
     etag: str = Field(default="", exclude=True)
 
@@ -50,7 +53,7 @@ AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
 
 
 def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
-    """`data` as a `kind`; raises `InvalidAnswer`, with the URL that is its `source`."""
+    """Return `data` as a `kind`. Raises `InvalidAnswer` with the URL `source`."""
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -58,9 +61,9 @@ def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
 
 
 class BulkOutcome(Answer):
-    """What became of one item of a bulk call: `created`, `exists` or `refused`.
+    """The outcome for one item of a bulk call: `created`, `exists` or `refused`.
 
-    `problem` is the problem detail of one that was refused, `warnings` tell what has no effect.
+    `problem` is the problem detail of a refusal. `warnings` name fields that have no effect.
     """
 
     outcome: str
@@ -70,10 +73,10 @@ class BulkOutcome(Answer):
 
 
 class BulkChange(Answer):
-    """What a bulk call did to one session: `retried`, `scheduled`, `cancelled` or `refused`.
+    """The outcome of a bulk call for one session: `retried`, `scheduled`, `cancelled` or `refused`.
 
-    One that was retried names the next attempt, except in a dry run; one that is scheduled has to
-    wait for its slot, which is at `due_at`. `problem` says why it was refused.
+    A retried session names its next attempt, except in a dry run. A scheduled one waits for its
+    slot at `due_at`. `problem` says why it was refused.
     """
 
     session_id: str
@@ -88,9 +91,9 @@ class BulkChange(Answer):
 
 
 class BulkChanges(Answer):
-    """One page of a bulk call, newest session first; `next` is the `after` of the one behind it.
+    """One page of a bulk call, newest session first. `next` is the `after` of the next page.
 
-    `remaining` is how many sessions that page and those after it have, counted up to 10,000.
+    `remaining` is the number of sessions on later pages, counted up to 10,000.
     """
 
     dry_run: bool = False
@@ -100,7 +103,7 @@ class BulkChanges(Answer):
 
 
 class Budget(Answer):
-    """One counter of retries of a chain; `limit` None is no limit."""
+    """One budget of retries of a chain. `limit` None means no limit."""
 
     name: str = ""
     used: int = 0
@@ -108,12 +111,12 @@ class Budget(Answer):
 
 
 class RetryState(Answer):
-    """Where a session stands in its chain.
+    """The position of a session in its chain.
 
-    `state` is none, scheduled, held, retried, succeeded, exhausted, not_retried or cancelled;
-    `attempt` counts from 0. `max_attempts` is the most attempts that the chain can come to by
-    itself, None if nothing says. `summary` tells people which attempt it is, from 1, and which
-    budget binds.
+    `state` is none, scheduled, held, retried, succeeded, exhausted, not_retried or cancelled.
+    `attempt` counts from 0. `max_attempts` is the most attempts that the chain can reach by itself,
+    None if there is no limit. `summary` says in words which attempt it is, from 1, and which budget
+    binds.
     """
 
     state: str = "none"
@@ -128,7 +131,10 @@ class RetryState(Answer):
 
 
 class WhyPending(Answer):
-    """What holds a session that waits; `ahead` counts those of its queue that go before it."""
+    """The reason why a session waits.
+
+    `ahead` counts the sessions of its queue that go before it.
+    """
 
     reason: str = ""
     ahead: int = 0
@@ -173,7 +179,7 @@ class Session(Answer):
     cancel_requested_at: datetime | None = None
     preempt_requested_at: datetime | None = None
     why_pending: WhyPending | None = None
-    """Of one that has waited for some seconds, and that was asked for by itself."""
+    """Set for a session that has waited for some seconds, if it was requested singly."""
     parent_session_id: str | None = None
     root_session_id: str | None = None
     retry_count: int = 0
@@ -182,17 +188,17 @@ class Session(Answer):
     retry_policies: list[str] = Field(default_factory=list)
     retry_counters: dict[str, int] = Field(default_factory=dict)
     chain_count: int = 0
-    """Of the attempts of its chain; 0: an older server did not say."""
+    """The number of attempts of its chain; 0 from a server that does not send it."""
     chain_url: str | None = None
     retry_chain: list[str] = Field(default_factory=list)
-    """The ids of its chain, oldest first; in lists only with `expand="chain"`."""
+    """The ids of its chain, oldest first. Lists have it only with `expand="chain"`."""
     retry_state: RetryState = Field(default_factory=RetryState)
     warnings: list[str] = Field(default_factory=list)
-    """What of the request has no effect; in the answer to a submission."""
+    """Fields of the request that have no effect; only in the answer to a submission."""
 
     @property
     def final(self) -> bool:
-        """This attempt has ended; its chain may go on."""
+        """Return whether this attempt has ended; its chain may go on."""
         return self.status in FINAL_STATUSES
 
     @property
@@ -201,24 +207,24 @@ class Session(Answer):
 
     @property
     def retry_waits(self) -> bool:
-        """A retry is decided and has not been dispatched."""
+        """Return whether a retry is decided and not yet dispatched."""
         return self.retry_state.state in WAITING_STATES
 
     @property
     def successor_id(self) -> str | None:
-        """The next attempt, if there is one."""
+        """Return the id of the next attempt, or None."""
         if self.id in self.retry_chain[:-1]:
             return self.retry_chain[self.retry_chain.index(self.id) + 1]
         return self.retry_state.next_session_id if self.retry_state.state == "retried" else None
 
     @property
     def chain_over(self) -> bool:
-        """No attempt runs and none waits: this one was the last."""
+        """Return whether this was the last attempt: none runs and none waits."""
         return self.final and not self.retry_waits and self.successor_id is None
 
 
 class Attempt(Answer):
-    """One member of a chain, in brief; `decision` says in a line what its failure led to."""
+    """One attempt of a chain, in brief. `decision` says in a line what its failure led to."""
 
     id: str
     attempt: int = 0
@@ -235,12 +241,11 @@ class Attempt(Answer):
 
 
 class Decision(Answer):
-    """What the engine decided about one failure, and why.
+    """The engine's decision about one failure, and why.
 
-    `used` is what the paying budget had spent before; `resources` are what the next attempt gets
-    if that differs. `paced`: the storm limits gave the retry a slot of its own; `requested_by`
-    asked for one that waits for its slot. `explanation` are sentences, `trace` the steps as the
-    engine recorded them.
+    `used` is what the paying budget had spent before. `resources` are the next attempt's if they
+    differ. `paced` means that storm limits gave the retry a slot of its own; `requested_by` is who
+    asked for such a retry by hand. `explanation` has sentences, `trace` the recorded steps.
     """
 
     session_id: str
@@ -270,8 +275,10 @@ class Decision(Answer):
 
 
 class Event(Answer):
-    """One line of the log; a reader of a session goes on after its `id`, one of a job set after
-    its `cursor`."""
+    """An event of the log.
+
+    To continue after it, use its `id` for a session and its `cursor` for a job set.
+    """
 
     id: str | int
     type: str
@@ -287,7 +294,7 @@ class Event(Answer):
 
 
 class JobSet(Answer):
-    """What a project (`domain/name`) has submitted under one name."""
+    """The sessions that a project (`domain/name`) submitted under one name."""
 
     name: str
     project: str = ""
@@ -296,7 +303,7 @@ class JobSet(Answer):
 
 
 class Whoami(Answer):
-    """Whom the token stands for, and what it is narrowed to."""
+    """The user of the token, and the token's restrictions."""
 
     username: str
     cluster_admin: bool = False

@@ -1,4 +1,4 @@
-"""What operators set, as the API answers it: defaults, switches, quotas, policies, queues."""
+"""Answers about what operators configure: defaults, switches, quotas, policies, queues."""
 
 from datetime import datetime
 from typing import Any
@@ -9,17 +9,17 @@ from reprise_client.models import Answer, Versioned
 
 
 class EffectiveField(Answer):
-    """A value of the merge of all layers, and the `layer` that it comes from."""
+    """A merged value, and the `layer` that sets it."""
 
     value: Any = None
     layer: str = ""
 
 
 class RetryDefaults(Versioned):
-    """One layer's inline policy and bounds; absent fields inherit.
+    """The inline policy and the bounds of one layer. Absent fields inherit.
 
-    `scope` is `cluster`, a domain, or `domain/project`. `effective` and `effective_bounds` are
-    there if the merge was asked for; `updated_at` None: the layer has never said anything.
+    `scope` is `cluster`, a domain, or `domain/project`. `effective` and `effective_bounds` are set
+    if the merge was asked for. `updated_at` is None if the layer was never set.
     """
 
     scope: str = ""
@@ -31,7 +31,8 @@ class RetryDefaults(Versioned):
 
 
 class QuotaStanding(Answer):
-    """A limit that holds in a scope, whose it is, and what is in use of it, as quantities."""
+    """A limit that applies in a scope, the scope that sets it, and its present use, as
+    quantities."""
 
     scope: str
     name: str
@@ -40,7 +41,7 @@ class QuotaStanding(Answer):
 
 
 class Quotas(Answer):
-    """The limits of a project or a domain; `usage` has those of a project's domain, too."""
+    """The limits of a project or a domain. `usage` also has those of a project's domain."""
 
     scope: str
     sessions: int | None = None
@@ -50,7 +51,7 @@ class Quotas(Answer):
 
 
 class RetrySettings(Versioned):
-    """One layer's switch (`on`, `paused`, `off`); the cluster's has its limits, too.
+    """The switch of one layer (`on`, `paused`, `off`); the cluster's also has limits.
 
     `effective_mode` is the strictest of this switch and those above it.
     """
@@ -65,14 +66,14 @@ class RetrySettings(Versioned):
 
 
 class PolicyUses(Answer):
-    """What names a policy: addresses of queues, and whether it is the cluster's default."""
+    """The uses of a policy: addresses of queues, and whether it is the cluster's default."""
 
     queues: list[str] = Field(default_factory=list)
     default: bool = False
 
 
 class PolicyStatus(Answer):
-    """What the server adds to a policy's document."""
+    """The fields that the server adds to a policy's document."""
 
     revision: int = 0
     created_at: datetime | None = None
@@ -83,7 +84,7 @@ class PolicyStatus(Answer):
 
 
 class NamedRetryPolicy(Versioned):
-    """A named policy: its document, and a `status` that is no part of what it says."""
+    """A named policy: its document, and a `status` that is not part of the document."""
 
     metadata: dict[str, Any]
     spec: dict[str, Any]
@@ -91,7 +92,7 @@ class NamedRetryPolicy(Versioned):
 
 
 class PolicyRevision(Answer):
-    """What a policy said from one edit to the next."""
+    """The content of a policy from one edit to the next."""
 
     revision: int
     created_at: datetime | None = None
@@ -100,7 +101,7 @@ class PolicyRevision(Answer):
 
 
 class FailureCategory(Versioned):
-    """An operator's name for failures that match; lower positions are tried first."""
+    """A named kind of failures, with its matchers. Lower positions are tried first."""
 
     name: str
     position: int = 0
@@ -110,7 +111,10 @@ class FailureCategory(Versioned):
 
 
 class QueueUsage(Answer):
-    """What a queue holds, and its priorities; a share is of the whole pool."""
+    """The resources that a queue holds, and its priorities.
+
+    `share` is its part of the whole pool.
+    """
 
     used: dict[str, str] = Field(default_factory=dict)
     share: float = 0.0
@@ -120,7 +124,7 @@ class QueueUsage(Answer):
 
 
 class Queue(Versioned):
-    """A queue of a project (`domain/name`); a lower factor is more important."""
+    """A queue of a project (`domain/name`). A lower factor is more important."""
 
     project: str
     name: str
@@ -135,12 +139,12 @@ class Queue(Versioned):
 
     @property
     def address(self) -> str:
-        """`domain/project/name`."""
+        """Return `domain/project/name`."""
         return f"{self.project}/{self.name}"
 
 
 class ExecutorNode(Answer):
-    """A node as its executor last told of it; amounts are Kubernetes quantities."""
+    """A node as its executor last reported it. Amounts are Kubernetes quantities."""
 
     name: str
     allocatable: dict[str, Any] = Field(default_factory=dict)
@@ -150,19 +154,19 @@ class ExecutorNode(Answer):
 
 
 class ProjectTrouble(Answer):
-    """What keeps an executor from the sessions of one project."""
+    """The reason why an executor cannot start sessions of one project."""
 
     project: str
     trouble: str = ""
 
 
 class Executor(Answer):
-    """Who runs sessions beside one cluster; no `projects` means that it serves all.
+    """An executor beside one cluster. Without `projects` it serves all.
 
-    `health` is `alive`, `late`, `silent` or `never_heard`, `heartbeat_age` seconds; `trouble` is
-    why it can start nothing at present, "" if nothing is wrong, and `project_troubles` why it can
-    start nothing of some projects of which something waits. A list leaves out the `nodes`;
-    `token` is there in the answer that made it, and never again.
+    `health` is `alive`, `late`, `silent` or `never_heard`; `heartbeat_age` is in seconds. `trouble`
+    says why it can start nothing at present, "" if it can. `project_troubles` say the same for
+    single projects with waiting sessions. Lists leave out the `nodes`. Only the answer that created
+    it has the `token`.
     """
 
     name: str
@@ -187,8 +191,11 @@ class Executor(Answer):
 
 
 class Drained(Answer):
-    """What one call of a drain did: runs `asked` to stop, leases `returned` to their queues; and of
-    what is `left`, how many are `kept`: never retried, they run on to their own end."""
+    """The result of one call of a drain.
+
+    `asked` runs were told to stop, `returned` leases went back to their queues, and `left` are
+    left. `kept` of these are never retried and run to their own end.
+    """
 
     name: str
     asked: int = 0
@@ -198,7 +205,7 @@ class Drained(Answer):
 
 
 class ExecutorToken(Answer):
-    """The only token of an executor, told this once."""
+    """The only token of an executor, shown only in this answer."""
 
     name: str
     token: str

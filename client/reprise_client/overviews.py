@@ -1,4 +1,4 @@
-"""What goes on just now, as a call and its answer."""
+"""The overview of present activity, as a call and its answer."""
 
 from datetime import datetime
 
@@ -10,21 +10,21 @@ from reprise_client.operator_models import Executor
 
 
 class Counted(Answer):
-    """A number; with `more` the least that there are."""
+    """A count. With `more` there are at least so many."""
 
     value: int = 0
     more: bool = False
 
 
 class RetriesWaiting(Answer):
-    """Retries that wait: for their time, and for a switch."""
+    """Retries that wait for their time, or are held by a switch."""
 
     scheduled: Counted = Counted()
     held: Counted = Counted()
 
 
 class Pace(Answer):
-    """What happened in the last `window` seconds; of failures, in the last `cause_window`, why."""
+    """The numbers of the last `window` seconds, and the causes of failures in `cause_window`."""
 
     window: float = 10.0
     submitted: int = 0
@@ -36,12 +36,12 @@ class Pace(Answer):
     causes: dict[str, int] = Field(default_factory=dict)
 
     def rate(self, count: int) -> float:
-        """So many within the window, a second."""
+        """Return a count within the window as a rate per second."""
         return count / self.window if self.window > 0 else 0.0
 
 
 class QueueLook(Answer):
-    """A queue in which something waits or runs; `share` is of the whole pool."""
+    """A queue in which sessions wait or run. `share` is its part of the whole pool."""
 
     project: str
     name: str
@@ -54,12 +54,12 @@ class QueueLook(Answer):
 
     @property
     def address(self) -> str:
-        """`domain/project/name`."""
+        """Return `domain/project/name`."""
         return f"{self.project}/{self.name}"
 
 
 class Overview(Answer):
-    """All of it; `executors` is None for whom the server does not tell of them."""
+    """The whole overview. `executors` is None for users who may not see them."""
 
     at: datetime
     waiting: Counted = Counted()
@@ -72,8 +72,8 @@ class Overview(Answer):
 
 
 class OverviewCalls(Calls):
-    """The call of who looks on."""
+    """The call for the overview."""
 
     def overview(self, *, project: str | None = None) -> Overview:
-        """What goes on in a project, or in everything that one may see."""
+        """Return the overview of a project, or of everything that the user may see."""
         return self._get(Overview, "/overview/", present({"project": project}))

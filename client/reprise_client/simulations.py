@@ -1,4 +1,4 @@
-"""Simulate, as a call: what policies would decide, about given ends or about the past."""
+"""Simulation as a call: what policies would decide about given ends or about the past."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,11 +10,15 @@ from reprise_client.calls import Calls
 from reprise_client.models import Answer
 
 PATIENCE_SECONDS = 600.0
-"""A hundred thousand decisions take a while; nothing is sent before the first megabyte."""
+"""Timeout in seconds.
+
+A hundred thousand decisions take long, and the answer starts late: nothing is sent before its first
+megabyte.
+"""
 
 
 class SimulatedAttempt(Answer):
-    """One attempt and what would be decided about its end; after a success `action` is None."""
+    """One attempt and the decision about its end. `action` is None after a success."""
 
     attempt: int = 0
     session_id: str = ""
@@ -33,14 +37,18 @@ class SimulatedAttempt(Answer):
 
 
 class SimulatedChain(Answer):
-    """`outcome` is succeeded, exhausted, not_retried, cancelled, or retrying: no more is known."""
+    """A simulated chain.
+
+    `outcome` is succeeded, exhausted, not_retried, cancelled, or retrying if the given ends stop
+    there.
+    """
 
     outcome: str = ""
     attempts: list[SimulatedAttempt] = Field(default_factory=list)
 
 
 class ChangedChain(Answer):
-    """A chain of the past that would have come to something else."""
+    """A chain of the past that would have ended differently."""
 
     root: str = ""
     was: str = ""
@@ -50,7 +58,7 @@ class ChangedChain(Answer):
 class SimulationSummary(Answer):
     """Sums: retries by cause and by rule, decisions by reason; run time in seconds.
 
-    What is added, and which chains changed (1,000 at most), is told of the past only.
+    Only simulations of the past have what is added, and which chains changed (1,000 at most).
     """
 
     chains: int = 0
@@ -71,10 +79,10 @@ class Simulation(Answer):
 
 
 class SimulationCalls(Calls):
-    """The call that tries a draft and changes nothing.
+    """The calls that simulate a draft. They change nothing.
 
     A draft has any of `policies` (documents, in effective order), `retry_policy` (inline fields),
-    `settings` and `failure_categories`. A 413 says that there is more than one call takes.
+    `settings` and `failure_categories`. A 413 means that the simulation is too large for one call.
     """
 
     def simulate_chains(
@@ -84,10 +92,10 @@ class SimulationCalls(Calls):
         draft: Mapping[str, Any],
         decisions: bool = True,
     ) -> Simulation:
-        """What the draft and the shipped defaults decide about given ends.
+        """Return what the draft and the shipped defaults decide about given ends.
 
         A chain has `terminations`, and may have a `session_type` and `resources`. Without
-        `decisions` only the sums are told.
+        `decisions` the answer has only the sums.
         """
         return self._simulate({**draft, "chains": list(chains)}, decisions)
 
@@ -100,9 +108,10 @@ class SimulationCalls(Calls):
         project: str | None = None,
         decisions: bool = True,
     ) -> Simulation:
-        """What the draft would have decided about the chains of a project (`domain/name`).
+        """Return what the draft would have decided about past chains of a project (`domain/name`).
 
-        Those whose first attempt was submitted from `since` to before `until`, or to now.
+        These are the chains whose first attempt was submitted from `since` to before `until`, or to
+        now.
         """
         window = {
             "project": project or self.project,

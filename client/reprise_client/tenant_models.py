@@ -1,4 +1,4 @@
-"""Tenants and what lets them in, as the API answers it: domains, projects, memberships, tokens."""
+"""Answers about tenants: domains, projects, memberships, tokens."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ class Domain(Answer):
 
 
 class Project(Answer):
-    """A team's share of a domain."""
+    """A team's part of a domain."""
 
     domain: str
     name: str
@@ -21,7 +21,7 @@ class Project(Answer):
 
     @property
     def address(self) -> str:
-        """`domain/name`."""
+        """Return `domain/name`."""
         return f"{self.domain}/{self.name}"
 
 
@@ -36,14 +36,14 @@ class Membership(Answer):
 
     @property
     def place(self) -> str:
-        """The domain, or `domain/name`."""
+        """Return the domain, or `domain/name`."""
         return self.project or self.domain or ""
 
 
 class Token(Answer):
-    """A bearer token by its `prefix`; `token` is there in the answer that made it, never again.
+    """A bearer token, named by its `prefix`. Only the answer that created it has the `token`.
 
-    `made_with` is the prefix of the token that it was made with.
+    `made_with` is the prefix of the token that it was created with.
     """
 
     prefix: str

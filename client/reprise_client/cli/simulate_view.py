@@ -1,4 +1,4 @@
-"""What people are shown of a simulation."""
+"""The report of a simulation for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reprise_client.simulations import Simulation, SimulationSummary
 
 SHOWN = 20
-"""Chains, of those that are listed one by one."""
+"""Most chains to list one by one."""
 SPENT = frozenset(
     {
         *("max_retries", "preemption_budget", "rule_limit", "default_limit"),
@@ -27,7 +27,7 @@ SPENT = frozenset(
 
 
 def simulation_report(found: Simulation, about: str, web: str) -> RenderableType:
-    """The sums, and what would be different; `web` is the address of the server's pages."""
+    """Return the sums and the differences; `web` is the address of the server's pages."""
     summary = found.summary
     parts: list[RenderableType] = [
         Text(f"{counted(summary.chains, 'chain')} {about}; nothing was changed."),
