@@ -35,7 +35,7 @@ class Entries:
     object_type: Annotated[
         str | None, typer.Option("--type", help="Object type, such as queue or retry_policy.")
     ] = None
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the object; with --type.")] = (
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Object name; with --type.")] = (
         None
     )
     project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
