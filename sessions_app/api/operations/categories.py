@@ -1,4 +1,4 @@
-"""Failure categories: made, replaced, changed and deleted."""
+"""Operations on failure categories."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ class CategoryBody(CategoryDocument):
 
     @property
     def category(self) -> CategoryDocument:
-        """Without the position."""
+        """Return the category without the position."""
         return CategoryDocument(name=self.name, matchers=self.matchers)
 
 
@@ -42,7 +42,7 @@ class CategoryChanges(BaseModel):
 
 
 def category_found(name: str) -> FailureCategory:
-    """The category; raises `NotFound`."""
+    """Return the category. Raises `NotFound`."""
     found = FailureCategory.objects.filter(name=name).first()
     if found is None:
         raise NotFound(f"no failure category {name}")
@@ -50,7 +50,7 @@ def category_found(name: str) -> FailureCategory:
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
-    """Make a failure category."""
+    """Create a failure category."""
     authorize(actor, Action.CATEGORY_WRITE)
     asked = CategoryBody.model_validate(body)
     return category_create(asked.category, position=asked.position, by=actor.name)
@@ -59,7 +59,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
 def put(
     actor: Actor, name: str, body: Mapping[str, Any], expected: Expected | None
 ) -> tuple[FailureCategory, bool]:
-    """Make a category, or replace it; whether it was made."""
+    """Create or replace a category, and return whether it was created."""
     authorize(actor, Action.CATEGORY_WRITE)
     asked = CategoryBody.model_validate({"name": name, **body})
     if asked.name != name:
@@ -68,7 +68,7 @@ def put(
         try:
             return category_create(asked.category, position=asked.position, by=actor.name), True
         except Conflict:
-            pass  # it is there, and is replaced
+            pass  # it exists and will be replaced
     changed = category_change(
         name, document=asked.category, position=asked.position, by=actor.name, expected=expected
     )
@@ -92,6 +92,6 @@ def change(
 
 
 def delete(actor: Actor, name: str, expected: Expected | None) -> None:
-    """Delete a category; rules that ask for it do not match any more."""
+    """Delete a category. Rules that ask for it no longer match."""
     authorize(actor, Action.CATEGORY_WRITE)
     category_delete(name, by=actor.name, expected=expected)

@@ -1,4 +1,4 @@
-"""Policies, categories and queues as JSON values."""
+"""Renders policies, categories and queues."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,8 @@ from sessions_app.selectors.policies import queues_visible, reading_of, revision
 
 
 def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:
-    """Each as its document and a `status`; of the queues that name it, those the actor may see."""
+    """Return each policy as its document and a `status`, with the using queues that the caller may
+    see."""
     revisions = revisions_current(policies)
     uses = policies_uses(policies, queues_visible(actor)) if policies else {}
     return [
@@ -37,7 +38,7 @@ def _policy_json(
 
 
 def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
-    """One edit of a policy."""
+    """Return one revision of a policy."""
     return {
         "revision": revision.revision,
         "created_at": revision.created_at,
@@ -47,7 +48,7 @@ def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
 
 
 def _document_json(document: PolicyDocument) -> dict[str, Any]:
-    """The document in the order in which people write it, which the database does not keep."""
+    """Return the document with its keys in the usual order, which the database does not keep."""
     told = document.document()
     if rules := told["spec"].get("rules"):
         first = ("name", "action")
@@ -58,7 +59,7 @@ def _document_json(document: PolicyDocument) -> dict[str, Any]:
 
 
 def category_json(category: FailureCategory) -> dict[str, Any]:
-    """A failure category."""
+    """Return a failure category."""
     return {
         "name": category.name,
         "position": category.position,
@@ -69,8 +70,10 @@ def category_json(category: FailureCategory) -> dict[str, Any]:
 
 
 def queue_json(queue: Queue) -> dict[str, Any]:
-    """A queue; its project comes with its domain. `usage` is null while it holds nothing and
-    nothing is remembered of it."""
+    """Return a queue, which was read with its project and domain.
+
+    `usage` is null while the queue holds nothing and has no past usage.
+    """
     return {
         "project": queue.project.address,
         "name": queue.name,
@@ -86,7 +89,7 @@ def queue_json(queue: Queue) -> dict[str, Any]:
 
 
 def _usage_json(queue: Queue) -> dict[str, Any] | None:
-    # The scheduler's record, which knows of queues and not the other way round.
+    # The usage is a record of the scheduler, which depends on queues and not the other way round.
     usage = getattr(queue, "usage", None)
     if usage is None:
         return None

@@ -52,7 +52,7 @@ class AuditFilter(PageQuery):
         return self
 
     def wanted(self) -> Wanted:
-        """What the selector looks for."""
+        """Return the conditions in the selector's form."""
         return Wanted(**{each.name: getattr(self, each.name) for each in fields(Wanted)})
 
 
@@ -88,7 +88,7 @@ class AuditView(RestView):
 
 
 def _cursor(text: str | None) -> tuple[bool, Place | None]:
-    """Whether newer entries are asked for, and beyond which place."""
+    """Return whether newer entries are asked for, and the place to continue from."""
     if text is None:
         return False, None
     try:
@@ -100,8 +100,10 @@ def _cursor(text: str | None) -> tuple[bool, Place | None]:
 
 
 def place_behind(cursor: str | None) -> Place | None:
-    """The place behind which a page begins; raises `NotFound` for a cursor that is none, or leads
-    to newer entries."""
+    """Return the place after which a page begins.
+
+    Raises `NotFound` for a cursor that is invalid or leads to newer entries.
+    """
     newer, place = _cursor(cursor)
     if newer:
         raise NotFound("the cursor is not one of ours")
@@ -109,7 +111,7 @@ def place_behind(cursor: str | None) -> Place | None:
 
 
 def cursor_behind(entry: AuditLog) -> str:
-    """The cursor of the older entries behind one."""
+    """Return the cursor of the entries that are older than one."""
     return f"b{_place(entry)}"
 
 
@@ -123,7 +125,7 @@ def _link(request: Request, cursor: str) -> str:
 
 
 def audit_json(entry: AuditLog) -> dict[str, Any]:
-    """An entry of the log."""
+    """Return an entry of the log."""
     before, after = entry.data.get("before"), entry.data.get("after")
     changed = isinstance(before, dict) and isinstance(after, dict)
     return {

@@ -1,4 +1,4 @@
-"""Domains and projects over REST. Their names are chosen once: they are part of addresses."""
+"""Domains and projects over REST. Their names cannot change, because they are part of addresses."""
 
 from typing import Any, ClassVar, TypeVar
 
@@ -29,7 +29,7 @@ class DomainFilter(PageQuery):
     """The beginning of the name."""
 
     def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Those that the filters hold for."""
+        """Return the rows that match the filters."""
         return rows if self.search is None else rows.filter(name__startswith=self.search)
 
 
@@ -39,7 +39,7 @@ class ProjectFilter(DomainFilter):
     domain: Text | None = None
 
     def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Those that the filters hold for."""
+        """Return the rows that match the filters."""
         found = super().apply(rows)
         return found if self.domain is None else found.filter(domain__name=self.domain)
 
@@ -132,12 +132,12 @@ class ProjectView(RestView):
 
 
 def domain_json(domain: Domain) -> dict[str, Any]:
-    """A domain. How much is in it is not told: one may see a part of that only."""
+    """Return a domain. It has no counts, because the caller may see only a part of it."""
     return {"name": domain.name, "created_at": domain.created_at}
 
 
 def project_json(project: Project) -> dict[str, Any]:
-    """A project, which comes with its domain."""
+    """Return a project, which was read with its domain."""
     return {
         "domain": project.domain.name,
         "name": project.name,

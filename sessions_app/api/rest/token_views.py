@@ -36,7 +36,7 @@ class TokenFilter(PageQuery):
     """The prefix of the token that made them."""
 
     def conditions(self) -> Q:
-        """What the tokens have to be."""
+        """Return the conditions on tokens."""
         found = {
             "user__username": self.user,
             "executor_name": self.executor,
@@ -115,7 +115,7 @@ class TokenView(RestView):
 
 
 def token_json(token: ApiToken) -> dict[str, Any]:
-    """A token, which comes with its bearer and its project; never its secret."""
+    """Return a token without its secret. It was read with its bearer and project."""
     return {
         "prefix": token.prefix,
         "name": token.name,

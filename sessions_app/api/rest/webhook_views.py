@@ -30,7 +30,7 @@ class WebhookFilter(PageQuery):
     paused: bool | None = None
 
     def conditions(self) -> dict[str, Any]:
-        """What the webhooks have to be."""
+        """Return the conditions on webhooks."""
         found: dict[str, Any] = {} if self.project is None else of_project(self.project)
         return found if self.paused is None else {**found, "paused_at__isnull": not self.paused}
 
@@ -43,7 +43,7 @@ class DeliveryFilter(PageQuery):
     type: Text | None = None
 
     def conditions(self) -> dict[str, Any]:
-        """What the deliveries have to be."""
+        """Return the conditions on deliveries."""
         asked = {"state": self.state, "session_id": self.session, "type": self.type}
         return {name: value for name, value in asked.items() if value is not None}
 
@@ -216,7 +216,7 @@ def _webhook(view: RestView, webhook_id: UUID) -> WebhookEndpoint:
 
 
 def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """A webhook without its secret."""
+    """Return a webhook without its secret."""
     return {
         "id": endpoint.pk,
         "project": endpoint.project.address,
@@ -238,7 +238,7 @@ def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 
 def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:
-    """A delivery, with what its last attempt came to."""
+    """Return a delivery, with the result of its last attempt."""
     names = (
         *("id", "message_id", "type", "event_id", "session_id", "state", "attempts"),
         *("redelivery", "created_at", "attempted_at", "finished_at", "response_code"),

@@ -1,1 +1,1 @@
-"""The schema of answers, for the documents. The answers are made in render/."""
+"""The schemas of answers, for the documents. render/ makes the answers."""
