@@ -2,7 +2,7 @@
 
 The file is `$REPRISE_CONFIG`, else `$XDG_CONFIG_HOME/reprise/config.yaml`:
 
-current: production
+    current: production
     contexts:
       production: {url: "https://reprise.example", token: "...", project: "research/vision"}
 """
