@@ -119,7 +119,7 @@ class RunFiles:
 
 
 class Runs(Protocol):
-    """What is kept of runs for the agent that follows a sudden death of this one."""
+    """The records of runs, kept for the agent that follows a sudden death of this one."""
 
     def create(self, key: LeaseKey) -> RunFiles: ...
 

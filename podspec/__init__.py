@@ -1,4 +1,5 @@
-"""What sessions may say of their pods. Pure: the server checks it at creation, executors again.
+"""The rules on what sessions may say of their pods. Pure.
 
-Both sides of the wire import this package; it imports neither.
+The server checks them at creation, executors again. Both sides of the wire import this package; it
+imports neither.
 """

@@ -14,7 +14,7 @@ from reprise_client.transport import Transport, decoded
 
 
 class Calls:
-    """One server with one token; usable as a context manager.
+    """A connection to one server with one token; usable as a context manager.
 
     `project` (`domain/name`) is the default project of calls.
     """

@@ -55,7 +55,7 @@ _BOUND_OF = {name: name for name in Bounds.model_fields} | {"retry_delay": "min_
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One field of the policy, as the page shows it."""
+    """A field of the policy, as the page shows it."""
 
     name: str
     set_here: forms.BoundField | None

@@ -10,7 +10,7 @@ CONTEXT = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a difference. `kind` is `same`, `added`, `removed` or `gap` (with no text)."""
+    """A line of a difference. `kind` is `same`, `added`, `removed` or `gap` (with no text)."""
 
     kind: str
     text: str = ""

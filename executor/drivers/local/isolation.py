@@ -36,7 +36,10 @@ _CANNOT = (
     "not work in its own directory",
     "not be started",
 )
-"""What a run can do but should not, or cannot do but should. The probe returns one bit for each."""
+"""The faults of an isolation: forbidden things a run can do, or necessary ones it cannot.
+
+The probe returns one bit for each.
+"""
 _BROKEN = 0b110000
 _UNRESTRICTED = (
     "isolate_runs is off: whoever may submit sessions acts as this machine's user %s and reads and"

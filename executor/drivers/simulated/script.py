@@ -1,4 +1,4 @@
-"""What a simulated session does: drawn from rates by a seed, or told by the session itself.
+"""The courses of simulated sessions: drawn from rates with a seed, or set by the session itself.
 
 A script (`--script FILE`, JSON) says how all sessions fare. Every key has a default:
 

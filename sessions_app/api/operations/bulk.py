@@ -84,7 +84,7 @@ class BulkFilter(SessionConditions):
 
 
 class BulkAction(BaseModel):
-    """Which sessions are meant, of a filter the newest attempts, and whether it is only a try."""
+    """The filter of a bulk action, its page, and whether it is a dry run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +92,7 @@ class BulkAction(BaseModel):
     dry_run: StrictBool = False
     """Say what would happen, and change nothing."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS), WHOLE] = MAX_SESSIONS
-    """So many sessions in this call; `next` and `remaining` tell of the others."""
+    """The most sessions of this call; `next` and `remaining` tell of the others."""
     after: UUID | None = None
     """`next` of the call before."""
 

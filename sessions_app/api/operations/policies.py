@@ -16,7 +16,7 @@ from sessions_app.services.resources.policies import Applied, policy_apply, poli
 
 
 class ScopeQuery(BaseModel):
-    """Which scope is meant: a project (`domain/name`), a domain, or else the cluster."""
+    """The named scope: a project (`domain/name`), a domain, or without either the cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -34,9 +34,10 @@ class QueueFields(BaseModel):
     priority_factor: Annotated[StrictFloat, Field(gt=0, le=1e9)] = 1.0
     """Lower is more important."""
     is_default: StrictBool | None = None
-    """True makes it the project's default queue in place of the present one."""
+    """True makes it the project's default queue instead of the present one."""
     resource_limits: Annotated[Amounts, Field(max_length=MAX_LIMITS)] = {}
-    """What its running sessions may hold together, by resource; `sessions` is how many."""
+    """The most that its running sessions may hold together, by resource; `sessions` is their
+    number."""
     retry_policies: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),

@@ -27,11 +27,11 @@ class QuotasBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sessions: _Count | None = None
-    """On executors at once."""
+    """The most sessions on executors at once."""
     pending_sessions: _Count | None = None
-    """Waiting at once."""
+    """The most waiting sessions at once."""
     resources: Annotated[dict[_Name, Quantity | None], Field(max_length=64)] = {}
-    """What those on executors ask for together."""
+    """The most that the sessions on executors may ask for together."""
 
     def limits(self) -> dict[str, Decimal | None]:
         """Return the limits that were sent, by the names of their quotas."""

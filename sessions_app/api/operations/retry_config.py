@@ -84,11 +84,11 @@ class SettingsBody(BaseModel):
     mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
-    """Of chains whose queue and session name none."""
+    """The policy of chains whose queue and session name none."""
     retries_per_minute: _PerMinute | None = None
-    """What is over it is postponed; null: no limit."""
+    """The most retries in a minute; others are postponed. Null means no limit."""
     queue_retries_per_minute: _PerMinute | None = None
-    """The same in each queue."""
+    """The same for each queue."""
 
 
 READ = {

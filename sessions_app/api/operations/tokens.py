@@ -33,15 +33,17 @@ class TokenCreate(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[OneLine, Field(min_length=1, max_length=128)]
-    """What it is for."""
+    """The purpose of the token."""
     user: Annotated[StrictStr, Field(min_length=1, max_length=150)] | None = None
-    """Whose; of others only for cluster admins."""
+    """The bearer. Only cluster admins may name other users."""
     project: ProjectAddress | None = None
-    """The only one for which it is good, as `domain/name`; null: that of the token which makes it,
-    else all."""
+    """The only project of the token, as `domain/name`.
+
+    Null means that of the token in use, or else all projects.
+    """
     read_only: StrictBool = False
     expires_at: Time | None = None
-    """Null: when the token ends which makes it, else never."""
+    """Null means the end of the token in use, or else never."""
 
 
 def create(actor: Actor, present: ApiToken | None, body: Mapping[str, Any]) -> tuple[ApiToken, str]:

@@ -42,7 +42,7 @@ class WebhookCreate(BaseModel):
     """`domain/name`."""
     url: Address
     event_types: EventTypes = []
-    """Types, or their beginnings with a `*` behind; none: all."""
+    """Types, or beginnings of types followed by `*`. Empty means all."""
     description: Description = ""
 
 
@@ -62,7 +62,7 @@ class NewSecret(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP), WHOLE] = 86_400
-    """Seconds for which the old secret signs, too."""
+    """Seconds for which the old secret also signs."""
 
 
 class Redeliver(BaseModel):
@@ -73,7 +73,7 @@ class Redeliver(BaseModel):
     delivery: Annotated[StrictInt, Field(ge=0, lt=2**63), WHOLE] | None = None
     since: Time | None = None
     state: Literal["failed", "delivered", "all"] = "failed"
-    """Of those since a time: what became of the last delivery of the event."""
+    """With `since`: the state of the event's last delivery."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -261,7 +261,7 @@ class SessionPreempt(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
-    """Told to whoever looks at the session."""
+    """A reason, which is shown to everybody who looks at the session."""
 
 
 class CordonBody(BaseModel):

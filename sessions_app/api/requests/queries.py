@@ -57,7 +57,7 @@ Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 
 class PageQuery(BaseModel):
-    """Which page of a list."""
+    """The page of a list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +66,7 @@ class PageQuery(BaseModel):
 
 
 class SessionConditions(BaseModel):
-    """Which sessions are meant; all given ones must hold."""
+    """The conditions on sessions; all given ones must hold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -176,7 +176,7 @@ class JobSetFilter(PageQuery):
 
 
 class LogQuery(BaseModel):
-    """Which part of a log is wanted: from a byte on, or the last lines."""
+    """The wanted part of a log: from a byte on, or the last lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -31,17 +31,17 @@ class AuditFilter(PageQuery):
     action: Text | None = None
     object_type: Text | None = None
     object_id: Text | None = None
-    """Together with `object_type`."""
+    """It needs `object_type`."""
     project: Text | None = None
     """`domain/name`."""
     domain: Text | None = None
-    """The domain itself and its projects."""
+    """The entries of the domain itself and of its projects."""
     door: Door | None = None
     automatic: bool | None = None
-    """What the engine did, or what people did."""
+    """True for the engine's acts, false for people's."""
     session: UUID | None = None
     chain: UUID | None = None
-    """By the id of its first session."""
+    """The chain, by the id of its first session."""
     created_after: Time | None = None
     created_before: Time | None = None
 

@@ -29,7 +29,7 @@ class PolicyFilter(ScopeQuery):
     """The filters of `GET /retry-policies/`; without a scope those of all scopes."""
 
     archived: bool = False
-    """Those that only unfinished chains name, in place of the others."""
+    """True lists archived policies only, which unfinished chains still use."""
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 

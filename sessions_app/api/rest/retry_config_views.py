@@ -21,7 +21,7 @@ from sessions_app.services.resources.retry_config import layer_version
 
 
 class DefaultsQuery(BaseModel):
-    """Whether to show the merge of all layers, too."""
+    """The query parameters of retry defaults. `effective` adds the merge of all layers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

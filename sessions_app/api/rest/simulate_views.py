@@ -28,7 +28,7 @@ _JSON = "application/json"
 
 
 class SimulateQuery(BaseModel):
-    """Whether to tell every decision, or with `chains=false` the sums alone."""
+    """The query parameters of a simulation. `chains=false` leaves only the sums."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -53,7 +53,7 @@ class TokenFilter(PageQuery):
 
 
 class RevokeQuery(BaseModel):
-    """Whether those go, too, that were made with it."""
+    """The query parameters of a revocation. `made_with` also revokes the tokens created with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
