@@ -42,7 +42,7 @@ class QueueFields(BaseModel):
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
     ] = []
-    """In order; each within reach of the project."""
+    """The names in order; each must be within reach of the project."""
 
     def give(self, queue: Queue, *, only: bool = False) -> set[str]:
         """Write the fields into a queue, with `only` those that were sent. Return their names."""

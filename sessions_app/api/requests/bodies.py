@@ -172,11 +172,13 @@ class SessionCreate(BaseModel):
     image: Annotated[StrictStr, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
     command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
-    """Behind `image` and `pod_spec`, either of which can do without it."""
+    """It comes after `image` and `pod_spec`, because it may be empty if one of them is given."""
     environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
     secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
-    """Variables whose values are stored encrypted and told to nobody but the run, 512 KiB together;
-    answers have their names."""
+    """Variables whose values are stored encrypted and shown to nobody but the run.
+
+    They may have 512 KiB together. Answers have only their names.
+    """
     resources: Resources = {}
     mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
@@ -194,7 +196,7 @@ class SessionCreate(BaseModel):
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
     ] = []
-    """Added to those of the queue."""
+    """They are added to those of the queue."""
 
     @field_validator("job_set")
     @classmethod
@@ -278,7 +280,7 @@ class SessionRetry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     resources: Resources = {}
-    """Laid over those of the attempt before: an amount that is named replaces its own."""
+    """They change those of the previous attempt: a given amount replaces its own."""
 
     def changes(self) -> dict[str, Any]:
         """Return the resources in the service's form."""

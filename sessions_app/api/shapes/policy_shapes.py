@@ -101,7 +101,10 @@ class QueueUsage(BaseModel):
     """The part of the pool that it holds, of the resource of which it holds most."""
     current_priority: float
     effective_priority: float
-    """Times the factor: the lowest is the next to get something."""
+    """The current priority times the factor.
+
+    The queue with the lowest value gets the next session.
+    """
     computed_at: datetime
 
 
