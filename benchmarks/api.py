@@ -1,11 +1,12 @@
-"""The API at a million sessions: as fast as at a thousand, and half as fast as a bare view.
+"""The API with a million sessions: compared with a thousand, and with a bare view.
 
-Two databases, of 1,000 and of 1,000,000 sessions, each behind the web server of production. Every
-call is made to both in turn by one client; of each, the 99th percentile of the best round counts.
-`p99_growth` is the worst ratio of the large one to the small one, over create, get, attempts and
-lists: each filter by something common and by something rare, for a member of some projects, and the
-main ones for a cluster admin. `ratio_bare_view` is the worst ratio of requests a second, over four
-calls, to `peers/bare_view.py` on the large database, each side with its best number of clients.
+There are two databases, with 1,000 and with 1,000,000 sessions, each behind the production web
+server. One client makes every call to both in turn. For each call the 99th percentile of the best
+round counts. `p99_growth` is the worst ratio of large to small, over create, get, attempts and
+lists. Lists have each filter with a common and with a rare value, for a member of some projects;
+the main ones also for a cluster admin. `ratio_bare_view` is the worst ratio of requests per second,
+over four calls, to `peers/bare_view.py` on the large database, each side with its best number of
+clients.
 
     python -m benchmarks.api [--quick]
 """
@@ -36,9 +37,9 @@ QUICK_ROUNDS, QUICK_REQUESTS = 3, 8
 CLIENTS, QUICK_CLIENTS = (1, 8, 32), (8,)
 SECONDS, QUICK_SECONDS = 3.0, 0.7
 WINDOWS = 4
-"""Times that each side is asked in turn; the best counts."""
+"""Measurements of each side, taken in turn; the best one counts."""
 WARM = 20
-"""Calls before it counts: each process has threads with connections of their own."""
+"""Calls before a measurement. Each process has threads with connections of their own."""
 PATIENCE = 60.0
 BODY = json.dumps({"project": "domain-0/project-0", "image": "bench", "command": ["true"]}).encode()
 LIST = "/api/v2/sessions/"
@@ -46,13 +47,13 @@ LIST = "/api/v2/sessions/"
 
 @dataclass(frozen=True)
 class Server:
-    """A database behind a web server, and what there is in it."""
+    """A web server, and the content of its database."""
 
     past: Past
     port: int
 
     def request(self, call: "Call") -> bytes:
-        """The call as this server's clients make it."""
+        """Return the bytes of a call to this server."""
         token = self.past.tokens[call.who]
         if call.name == "create":
             return request_bytes("POST", LIST, token, BODY)
@@ -61,14 +62,14 @@ class Server:
 
 @dataclass(frozen=True)
 class Call:
-    """A call; `query` may name what differs between the pasts."""
+    """A call. `query` may have placeholders for values of the past."""
 
     name: str
     query: str = ""
     who: str = MEMBER
 
     def path(self, past: Past) -> str:
-        """Below `/sessions/`."""
+        """Return the path below `/sessions/`."""
         soon = past.middle + timedelta(days=29.9)
         known = {
             "root": past.root,
@@ -134,7 +135,7 @@ def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
 
 @contextmanager
 def _served(url: str, application: str) -> Iterator[int]:
-    """The port of an application under gunicorn, as in production."""
+    """Yield the port of an application under gunicorn, configured as in production."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = int(taken.getsockname()[1])
@@ -145,7 +146,7 @@ def _served(url: str, application: str) -> Iterator[int]:
     environ = {
         "DATABASE_URL": url,
         "REPRISE_LOG_LEVEL": "WARNING",
-        # So that the limit of calls is counted, and not met.
+        # The rate limit is counted but never reached.
         "REPRISE_TOKEN_REQUESTS_PER_MINUTE": "100000000",
     }
     root = Path(__file__).parent.parent
@@ -172,7 +173,7 @@ def _await(server: "subprocess.Popen[bytes]", port: int) -> None:
 
 
 def _growth(small: Server, large: Server, *, quick: bool) -> float:
-    """The worst ratio of the 99th percentiles of a call."""
+    """Return the worst ratio of the 99th percentiles of a call."""
     print("call                                          rows  p99 at 10^3   p99 at 10^6   ratio")
     worst = 0.0
     clients = Client(small.port), Client(large.port)
@@ -200,7 +201,7 @@ def _growth(small: Server, large: Server, *, quick: bool) -> float:
 
 
 def _warm(client: Client, request: bytes) -> int:
-    """Let the server's processes prepare the statements; how many rows there are."""
+    """Let the server's processes prepare the statements. Return the number of rows."""
     for _ in range(WARM):
         answer = client.call(request)
     if not 200 <= answer.status < 300:
@@ -210,7 +211,7 @@ def _warm(client: Client, request: bytes) -> int:
 
 
 def _round(sides: list[tuple[Client, Server]], call: Call, requests: int) -> list[float]:
-    """Seconds of the 99th percentile on each side, which are asked in turn."""
+    """Return the 99th percentile in seconds of each side; the sides are asked in turn."""
     taken: list[list[float]] = [[], []]
     for _ in range(requests):
         for (client, server), seconds in zip(sides, taken, strict=True):
@@ -222,7 +223,7 @@ def _round(sides: list[tuple[Client, Server]], call: Call, requests: int) -> lis
 
 
 def _ratio(ours: Server, bare: int, *, quick: bool) -> float:
-    """The worst ratio of requests a second."""
+    """Return the worst ratio of requests per second."""
     print("call          bare view         Reprise          ratio")
     root, worst = ours.past.root, float("inf")
     paths = {"create": "create/", "get": f"get/{root}/", "attempts": f"attempts/{root}/"}

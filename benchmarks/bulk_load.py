@@ -1,4 +1,4 @@
-"""A table filled anew, as fast as PostgreSQL can: COPY first, then its indexes."""
+"""Fills a table as fast as PostgreSQL can: COPY first, then its indexes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +17,11 @@ _INDEXES = """
 
 @contextmanager
 def loading(table: str, columns: str, *, beside: str) -> Iterator[Any]:
-    """Empty a table, what refers to it and the one `beside` it, which does so without a
-    constraint; let the caller write what COPY reads (text).
+    """Empty a table, and yield a COPY (text) into it.
 
-    Its constraints and indexes are as before afterwards, but what the rows say is believed.
+    Tables with foreign keys to it are emptied, too, and so is `beside`, which refers to it without
+    a constraint. Afterwards the constraints and indexes are restored, but the rows are not
+    validated.
     """
     from django.db import connection, transaction
 
@@ -37,7 +38,7 @@ def loading(table: str, columns: str, *, beside: str) -> Iterator[Any]:
                 cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
             for name, _ in indexes:
                 cursor.execute(f"DROP INDEX {name}")
-            # Frozen, the rows are visible to all at once: there is nothing to vacuum.
+            # Frozen rows are visible to all at once, so no vacuum is needed.
             with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FREEZE)") as copy:
                 yield copy
         for _, definition in indexes:
@@ -45,7 +46,7 @@ def loading(table: str, columns: str, *, beside: str) -> Iterator[Any]:
         for name, kind, definition in constraints:
             believed = "" if kind == "u" or "NOT VALID" in definition else " NOT VALID"
             cursor.execute(f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {definition}{believed}')
-        # It would begin in the middle of what is measured.
+        # Autovacuum would start during the measurement.
         cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         cursor.execute(f"ANALYZE {table}")
         cursor.execute("CHECKPOINT")

@@ -1,4 +1,4 @@
-"""A PostgreSQL for one benchmark: the one of `DATABASE_URL`, else an embedded one of its own."""
+"""The PostgreSQL of a benchmark: the one in `DATABASE_URL`, or an embedded one."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import django
 
 @contextmanager
 def benchmark_database(name: str) -> Iterator[str]:
-    """An empty, migrated database `name` that Django uses; its URL. Dropped afterwards."""
+    """Yield the URL of an empty, migrated database `name` that Django uses; drop it afterwards."""
     import dj_database_url
     import psycopg
     from django.core.management import call_command

@@ -1,7 +1,7 @@
-"""Decisions a second on one core: named policies over failures of every kind, with full traces.
+"""Decisions per second on one core: named policies on failures of every kind, with full traces.
 
-A third of the failures is matched by the first rule, a third by the last, a third by none, so that
-the inline policy decides. Every decision is made anew: nothing is remembered between them.
+A third of the failures matches the first rule, a third the last one, and a third none, so that the
+inline policy decides. Every decision is made anew, without a cache.
 
     python -m benchmarks.decide [--quick]
 """
@@ -27,7 +27,7 @@ ROUNDS = 5
 SECONDS_A_ROUND = 4.0
 QUICK_SECONDS_A_ROUND = 1.0
 FAILURES = 900
-"""Different ones; multiples of three."""
+"""Number of different failures, a multiple of three."""
 MESSAGE_BYTES = 4096
 FIRST_CODE, LAST_CODE = 201, 202
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -36,7 +36,7 @@ INLINE = InlinePolicy(max_retries=5, retry_delay=10, backoff=BackoffStrategy.EXP
 
 @dataclass(frozen=True)
 class Load:
-    """What is decided about, and by what."""
+    """The failures, and the policies and categories that decide on them."""
 
     name: str
     rulebook: Rulebook
@@ -111,7 +111,7 @@ def _codes(*codes: int) -> dict[str, Any]:
 
 
 def _mixed_rule(number: int) -> dict[str, Any]:
-    """One of what operators write, such that no failure of this benchmark matches it."""
+    """Return a rule like operators write them, which no failure of this benchmark matches."""
     kinds: list[dict[str, Any]] = [
         {"onConditions": ["Unschedulable"], "antiAffinity": {"mode": "node"}},
         {"onExitCodes": _codes(100 + number % 50, 180)},
@@ -133,7 +133,7 @@ def _regex_rule(number: int) -> dict[str, Any]:
 
 
 def _failure(random: Random, number: int, message_size: int) -> tuple[Termination, Chain]:
-    """One of three kinds in turn: for the first rule, for the last, for none."""
+    """Return a failure that matches the first rule, the last rule or none, in turn."""
     code = (FIRST_CODE, LAST_CODE, random.choice((1, 2, 3, 42, 127)))[number % 3]
     retries = random.randrange(5)
     chain = Chain(
@@ -169,7 +169,7 @@ def _decide(load: Load, failure: tuple[Termination, Chain]) -> Decision | None:
 
 
 def _check(load: Load) -> None:
-    """The parts are equal, or the figures would be of something else."""
+    """Check that the thirds are equal; otherwise the numbers would mean something else."""
     rules = [decision.rule for each in load.failures if (decision := _decide(load, each))]
     first, last = (load.rulebook.named[at].rules[at].label for at in (0, -1))
     if [rules.count(rule) for rule in (first, last, None)] != [FAILURES // 3] * 3:
@@ -177,7 +177,7 @@ def _check(load: Load) -> None:
 
 
 def _rate(load: Load, seconds: float) -> float:
-    """Decisions a second in the best of some rounds: others only lose time to the machine."""
+    """Return decisions per second of the best round: others only lost time to the machine."""
     return max(_round(load, seconds) for _ in range(ROUNDS))
 
 

@@ -1,11 +1,11 @@
-"""End to end: no-op sessions that fail twice and then succeed, in attempts a second.
+"""End to end: no-op sessions that fail twice and then succeed, in attempts per second.
 
-Ours: a standalone server on the benchmark's PostgreSQL takes the sessions over HTTP; an executor
-with the simulated driver leases them, reports their ends, and gets their retries (after a
+Reprise: a standalone server on the benchmark's PostgreSQL receives the sessions over HTTP. An
+executor with the simulated driver leases them, reports their ends, and gets their retries (after a
 millisecond). The peers do the same number of jobs, with two failures each, on the same PostgreSQL:
-procrastinate, and pgqueuer in batches; and Celery on RabbitMQ, if one answers at `BROKER_URL`,
-which writes nothing to a database. All count from the first submission to the last success, with
-two worker processes, at their best number of clients.
+procrastinate, and pgqueuer in batches. Celery on RabbitMQ joins if a broker answers at
+`BROKER_URL`; it writes nothing to a database. All are measured from the first submission to the
+last success, with two worker processes, at their best number of clients.
 
     python -m benchmarks.end_to_end [--quick]
 """
@@ -54,7 +54,7 @@ def main() -> None:
     ):
         peers: dict[str, Callable[[int], float]] = {
             "procrastinate": lambda n: _on_postgres(procrastinate_peer, url, jobs, n),
-            # What the others call clients is the size of a batch here.
+            # For this peer the number of clients is the size of a batch.
             "pgqueuer": lambda n: _on_postgres(pgqueuer_peer, url, jobs, 8 * n),
             "celery": lambda n: _celery(Path(directory), jobs, n),
         }
@@ -90,7 +90,7 @@ def _ratio(ours: float, peer: float | None) -> float | None:
 
 
 def _rate(jobs: int, submit: Callable[[], None], finished: Callable[[], int]) -> float:
-    """Attempts a second from the first submission to the last success."""
+    """Return attempts per second from the first submission to the last success."""
     start = time.perf_counter()
     submit()
     while (done := finished()) < jobs:
@@ -107,7 +107,7 @@ def _workers(
     environ: Mapping[str, str] | None = None,
     end: signal.Signals = signal.SIGTERM,
 ) -> Iterator[None]:
-    """Processes that run until the end; with `ready`, each has said so on standard output."""
+    """Run processes during the block. With `ready`, wait until each has printed that text."""
     started = [
         subprocess.Popen(
             command,
@@ -135,7 +135,7 @@ def _workers(
 
 
 def _on_postgres(peer: Any, url: str, jobs: int, size: int) -> float:
-    """The rate of a peer whose jobs are rows; `size` is what its workers are told."""
+    """Return the rate of a peer whose jobs are rows; `size` is passed to its workers."""
     peer.prepare(url)
     command = [sys.executable, "-m", peer.__name__, url, str(size)]
     with (
@@ -159,7 +159,7 @@ def _celery(directory: Path, jobs: int, clients: int) -> float:
     environ = {"REPRISE_BENCH_DONE": str(done), "PYTHONWARNINGS": "ignore"}  # of running as root
     names = [["-n", f"bench{number}"] for number in range(2)]
     commands = [[*command, *name] for name in names]
-    # Asked to end, its threads take longer for that than for all the jobs.
+    # SIGTERM is not used, because its threads take longer to stop than all the jobs.
     with _workers(commands, environ=environ, end=signal.SIGKILL):
         _await_consumers()
         return _rate(jobs, lambda: celery_peer.submit(jobs), lambda: done.stat().st_size)
@@ -210,7 +210,8 @@ def _ours(url: str, directory: Path, jobs: int) -> float:
 
 
 def _make_executor(token: Path) -> None:
-    """A project of its own, so that the standalone's executor leaves its sessions alone."""
+    """Create an executor with its own project, which the standalone server's executor does not
+    serve."""
     from reprise.standalone.credentials import ensure_executor_token
     from scheduler.services.registration import executor_ensure
     from sessions_app.services.resources.tenants import project_ensure

@@ -1,8 +1,8 @@
-"""How long an event takes from its writer to its readers: 1,000 events a second, 50 readers.
+"""The time from the writer of an event to its readers: 1,000 events per second, 50 readers.
 
-A front in a process of its own serves one job set to all readers; four writers write it in
-transactions of five events. The lag is from before the commit to when the bytes have arrived, on
-one clock; every reader must get every event once. In its long form also with 1, 10 and 200 readers.
+A front in its own process serves one job set to all readers. Four writers write to it in
+transactions of five events. The lag is measured from before the commit until the bytes arrive, on
+one clock. Every reader must get every event once. The long form also has 1, 10 and 200 readers.
 
     python -m benchmarks.event_stream [--quick]
 """
@@ -32,7 +32,7 @@ from benchmarks.database import benchmark_database
 from benchmarks.processes import cpu_seconds, tree
 
 RATE = 1_000
-"""Events a second."""
+"""Events per second."""
 BATCH = 5
 WRITERS = 4
 READERS = 50
@@ -47,14 +47,14 @@ _EVENT = re.compile(rb'"id":(\d+),.*?"sent":(\d+)')
 
 @dataclass
 class Reader:
-    """What one connection got: ids in order, and the lag of each in nanoseconds."""
+    """The events of one connection: ids in order, and the lag of each in nanoseconds."""
 
     lags: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     rest: bytes = b""
 
     def take(self, data: bytes) -> None:
-        """Bytes that have just arrived."""
+        """Take bytes that have just arrived."""
         now = time.monotonic_ns()
         whole, _, self.rest = (self.rest + data).rpartition(b"\n\n")
         for number, sent in _EVENT.findall(whole):
@@ -64,7 +64,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Result:
-    """Milliseconds, and percent of one core that the front took."""
+    """The lags in milliseconds, and the front's CPU time in percent of one core."""
 
     p50: float
     p99: float
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _prepare() -> tuple[int, str]:
-    """A project, and a token that reads it."""
+    """Create a project, and return its key and a token that reads it."""
     from django.contrib.auth.models import User
 
     from sessions_app.services.access.tokens import token_create
@@ -154,7 +154,7 @@ def _measure(
 async def _read(
     port: int, token: str, name: str, readers: int, events: int, begin: Callable[[], None]
 ) -> list[Reader]:
-    """What each reader got, of `events` that are written after `begin()`."""
+    """Return what each reader got of the `events` that are written after `begin()`."""
     got = [Reader() for _ in range(readers)]
     ready = asyncio.Semaphore(0)
     tasks = [asyncio.create_task(_follow(port, token, name, each, ready)) for each in got]
@@ -175,7 +175,7 @@ async def _read(
 async def _follow(
     port: int, token: str, name: str, reader: Reader, ready: asyncio.Semaphore
 ) -> None:
-    """Read for ever; `ready` once the first event has come and so the stream is open."""
+    """Read for ever. Release `ready` at the first event, when the stream is surely open."""
     incoming, outgoing = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
     outgoing.write(
         f"GET /api/v2/job-sets/{name}/events/?project=default/default HTTP/1.1\r\n"
@@ -208,7 +208,10 @@ def _insert(
 
 
 def _write(url: str, project: int, name: str, seconds: float) -> None:
-    """In a process of its own: `RATE` events a second, evenly, from `WRITERS` connections."""
+    """Write `RATE` events per second, evenly, from `WRITERS` connections.
+
+    It runs in its own process.
+    """
     start = time.monotonic() + START_SECONDS
     pause = BATCH * WRITERS / RATE
 

@@ -1,4 +1,4 @@
-"""Clients of an HTTP server that cost hardly more than the kernel: they share our processors."""
+"""HTTP clients with almost no overhead, because they share the processors with the server."""
 
 import select
 import socket
@@ -10,14 +10,14 @@ _LENGTH = b"content-length: "
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer."""
+    """An answer."""
 
     status: int
     body: bytes
 
 
 class Client:
-    """A connection that is kept open."""
+    """A connection that stays open."""
 
     def __init__(self, port: int):
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -25,7 +25,7 @@ class Client:
         self._rest = b""
 
     def fileno(self) -> int:
-        """For `select`."""
+        """Return the file descriptor, for `select`."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class Client:
         self._socket.sendall(request)
 
     def answer(self) -> Answer | None:
-        """What has come, if it is a whole answer; waits for some more of it."""
+        """Wait for more data, and return the answer if it is complete."""
         data = self._socket.recv(262_144)
         if not data:
             raise SystemExit("the server has closed a connection")
@@ -60,7 +60,7 @@ class Client:
 
 
 def request_bytes(method: str, path: str, token: str, body: bytes = b"") -> bytes:
-    """A request as it goes over the wire."""
+    """Return the bytes of a request."""
     told = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
@@ -69,7 +69,7 @@ def request_bytes(method: str, path: str, token: str, body: bytes = b"") -> byte
 
 
 def requests_per_second(port: int, request: bytes, *, clients: int, seconds: float) -> float:
-    """What so many clients get answered, each sending when it has its answer."""
+    """Return the rate at which this number of clients, each waiting for its answers, is served."""
     poll = select.epoll()
     connections = {each.fileno(): each for each in (Client(port) for _ in range(clients))}
     try:

@@ -1,8 +1,8 @@
-"""What a standalone server costs while nothing happens: memory, processor time, statements.
+"""The cost of an idle standalone server: memory, processor time, statements.
 
-The whole process tree counts, PostgreSQL included: 20 s, after 10 s of quiet. Statements are those
-in PostgreSQL's own log; transaction control and the pool's checks of a connection are no work and
-not counted. In its long form again with 100,000 sessions waiting that no executor can run.
+The whole process tree counts, PostgreSQL included: 20 s, after 10 s of quiet. The statements are
+those in PostgreSQL's own log. Transaction control and the pool's connection checks are no work and
+not counted. The long form repeats it with 100,000 waiting sessions that no executor can run.
 
     python -m benchmarks.idle [--quick]
 """
@@ -36,7 +36,7 @@ _FREE = re.compile(
 
 @dataclass(frozen=True)
 class Cost:
-    """Megabytes, percent of one core, statements a minute."""
+    """Memory in megabytes, CPU in percent of one core, and statements per minute."""
 
     rss_mb: float
     pss_mb: float
@@ -114,10 +114,10 @@ def _measure(root: int, directory: Path) -> Cost:
 
 
 def statements(log: Path, position: int) -> list[str]:
-    """The statements in PostgreSQL's log behind a byte of it, each in one line."""
+    """Return the statements in PostgreSQL's log after a byte, each on one line."""
     with log.open(encoding="utf-8", errors="replace") as file:
         file.seek(position)
-        # The further lines of a statement begin with a tab.
+        # Further lines of a statement begin with a tab.
         entries = file.read().replace("\n\t", " ").splitlines()
     return [" ".join(match[1].split()) for line in entries if (match := _STATEMENT.search(line))]
 

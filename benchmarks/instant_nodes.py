@@ -1,5 +1,7 @@
-"""Plays scheduler and nodes for the pods of one namespace: each is bound as soon as it is there and
-has then succeeded, and its log is one line. As little work as that can be, in a process of its own.
+"""Plays the scheduler and the nodes for the pods of one namespace, with the least possible work.
+
+Each pod is bound as soon as it exists and succeeds at once. Its log is one line. It runs in its own
+process.
 
 python -m benchmarks.instant_nodes SERVER_DIRECTORY SERVER_URL TOKEN NAMESPACE
 """
@@ -24,7 +26,7 @@ _PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
 class InstantNodes:
-    """`directory` has the API server's certificate and key."""
+    """The scheduler and the nodes. `directory` has the API server's certificate and key."""
 
     def __init__(self, directory: Path, url: str, namespace: str):
         self._directory = directory
@@ -35,7 +37,7 @@ class InstantNodes:
         self._http: aiohttp.ClientSession
 
     async def play(self, token: str) -> None:
-        """Until it is cancelled. Says `ready` when there are nodes."""
+        """Play until cancelled. It prints `ready` when the nodes exist."""
         trust = ssl.create_default_context(cafile=str(self._directory / "server.crt"))
         headers = {"Authorization": f"Bearer {token}"}
         connector = aiohttp.TCPConnector(ssl=trust, limit=0)

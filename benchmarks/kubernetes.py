@@ -1,23 +1,24 @@
-"""1,000 pods through a real Kubernetes API server: created, watched and settled, in pods a second.
+"""1,000 pods through a real Kubernetes API server: created, watched and settled, in pods per
+second.
 
-Ours: a real executor process leases 1,000 sessions from a small server (the tests' own, which
-stores nothing: what is measured is the executor with its Kubernetes driver), makes a pod of each,
-hears of its end, fetches its log, reports, and clears the pod away. Counted from the submission to
-the last answered end; `cleared` counts until the last pod has gone.
+Reprise: a real executor process leases 1,000 sessions from a small server. That is the tests' own,
+which stores nothing: only the executor with its Kubernetes driver is measured. It creates a pod for
+each session, observes its end, fetches its log, reports, and removes the pod. The time is from the
+submission to the last answered end; `cleared` is until the last pod is gone.
 
-The floor: the same client with the same bodies, but for our finalizer, creates 1,000 pods and does
-no more, each after the one before. Scheduler and nodes are played by a process of their own, on the
-same cores, which binds each pod and ends it. They do the same for the pods of the floor:
+The floor: the same client with the same bodies, but without our finalizer, only creates 1,000 pods,
+one after the other. A separate process on the same cores plays the scheduler and the nodes: it
+binds each pod and ends it. The floors differ in what the nodes do with their pods:
 
-* `ratio_bare_create`: ours to the floor on the same cluster, its nodes at work on both;
-* `ratio_bare_create_alone`: to the floor while the nodes leave its pods alone, so that one call for
-  each pod is all that the machine has to do, against six of ours and its nodes;
-* `ratio_bare_create_concurrent`: as that, to the best of 1, 8 and 32 calls at once.
+* `ratio_bare_create`: Reprise to the floor on the same cluster, its nodes at work on both;
+* `ratio_bare_create_alone`: to the floor while the nodes ignore its pods, so that the machine has
+  to do only one call for each pod, against six of ours and the nodes' work;
+* `ratio_bare_create_concurrent`: the same, to the best of 1, 8 and 32 calls at once.
 
 The long form has three rounds, the concurrent floors, and 10,000 pods in waves, with the executor's
-memory after each 1,000: `memory_growth` is the last figure to that after 2,000 pods.
+memory after each 1,000. `memory_growth` is the last value divided by that after 2,000 pods.
 
-Needs `KUBEBUILDER_ASSETS`, a directory with etcd and kube-apiserver.
+It needs `KUBEBUILDER_ASSETS`, a directory with etcd and kube-apiserver.
 
     python -m benchmarks.kubernetes [--quick]
 """
@@ -62,7 +63,7 @@ SPEC: dict[str, Any] = {"image": "busybox", "resources": {"cpu": "0.01", "memory
 
 @dataclass(frozen=True)
 class Wave:
-    """What a number of sessions took: seconds, and milliseconds of processor time for each pod."""
+    """The cost of a number of sessions: seconds, and milliseconds of CPU time for each pod."""
 
     settled: float
     cleared: float
@@ -70,7 +71,7 @@ class Wave:
 
 
 class Bench:
-    """An API server, nodes and an executor, each a process, and what is asked of them."""
+    """An API server, nodes and an executor, each a process."""
 
     def __init__(self, api: ApiServer, nodes: int, agent: int, server: FakeServer, config: Path):
         self.api = api
@@ -80,7 +81,7 @@ class Bench:
         self._pids = {"executor": agent, "nodes": nodes, **api.pids}
 
     def run(self, pods: int) -> Wave:
-        """So many sessions from their submission to the last pod's removal."""
+        """Run sessions, from their submission to the last pod's removal."""
         before = self._cpu()
         self.server.sessions.clear()
         self.server.calls.clear()
@@ -101,7 +102,10 @@ class Bench:
         return Wave(settled, cleared, used)
 
     def bare(self, pods: int, at_once: int, namespace: str) -> float:
-        """Pods a second of the loop that only creates them; in `OURS` the nodes take them."""
+        """Return the pods per second of the loop that only creates them.
+
+        In `OURS` the nodes run them.
+        """
         bodies = self.api.directory / "bodies.json"
         bodies.write_text(json.dumps([_body(namespace) for _ in range(pods)]))
         loop = [
@@ -120,7 +124,7 @@ class Bench:
         return not self.api.call("GET", path)["items"]
 
     def memory(self) -> float:
-        """The executor's resident memory in MiB."""
+        """Return the executor's resident memory in MiB."""
         return memory_mb([self.agent])[0]
 
     def _cpu(self) -> dict[str, float]:
@@ -180,7 +184,7 @@ def _show(wave: Wave) -> None:
 
 
 def _memory(bench: Bench) -> float:
-    """The executor's memory at the end to that after twice `MEMORY_STEP` pods."""
+    """Return the executor's memory at the end divided by that after twice `MEMORY_STEP` pods."""
     found = []
     for done in range(0, MEMORY_PODS, WAVE):
         bench.run(WAVE)
@@ -237,7 +241,7 @@ def _process(command: list[str], **options: Any) -> Iterator["subprocess.Popen[b
 
 
 def _body(namespace: str) -> dict[str, Any]:
-    """What the executor would make of a session, but for the finalizer."""
+    """Return the pod that the executor would create for a session, without the finalizer."""
     session = str(uuid4())
     environ = {"REPRISE_SESSION_ID": session, "REPRISE_PROJECT": "bare"}
     key = LeaseKey(session, 1)

@@ -1,7 +1,7 @@
-"""Lease rounds: what leasing 500 sessions costs, however many wait.
+"""Lease rounds: the cost of leasing 500 sessions for different numbers of waiting ones.
 
-With 10,000, 100,000 and 1,000,000 sessions waiting in 1, 100 and 1,000 queues, an executor asks
-for 500 of them, a few times one after the other. The oldest tenth of each queue is large, in five
+With 10,000, 100,000 and 1,000,000 sessions waiting in 1, 100 and 1,000 queues, an executor asks for
+500 of them, a few times one after the other. The oldest tenth of each queue is large, in five
 sizes: on large nodes they are leased first, on small ones the heads of all queues fit nowhere. The
 time is that of the whole round with its commit, and the best of the rounds counts. `growth` is the
 worst ratio of the largest number of sessions to the smallest, over all numbers of queues and both
@@ -29,11 +29,11 @@ WAITING = (10_000, 100_000, 1_000_000)
 QUEUES = (1, 100, 1_000)
 LEASED = 500
 ROUNDS = 6
-"""In each case; 10,000 sessions last for that."""
+"""Rounds in each case; 10,000 sessions are enough for them."""
 SMALL, LARGE = ("1",), ("20", "24", "28", "32", "36")
 """CPUs of a session."""
 NODES = {"large": ("512", 400), "small": ("16", 400)}
-"""CPUs of a node, and how many there are."""
+"""CPUs of a node, and the number of nodes."""
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 class _Spec:
-    """A specification, and the scheduling key of sessions that have it."""
+    """A specification, and the scheduling key of its sessions."""
 
     def __init__(self, spec_id: UUID, key: int):
         self.id, self.key = str(spec_id), key
@@ -109,10 +109,10 @@ _COLUMNS = (
 
 
 def _measure(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> dict[str, float]:
-    """Seconds of the best round, by the size of the nodes."""
+    """Return the seconds of the best round, by the size of the nodes."""
     began = time.perf_counter()
     blocks = _rows(specs, waiting, queues)
-    first = next(blocks)  # which reads the database, and the copy needs the connection
+    first = next(blocks)  # this reads the database, before the copy takes the connection
     with loading("sessions_app_session", _COLUMNS, beside="sessions_app_sessionevent") as copy:
         copy.write(first)
         for block in blocks:
@@ -123,7 +123,7 @@ def _measure(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> dict[s
 
 
 def _rows(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> Iterator[bytes]:
-    """The text of COPY, in blocks."""
+    """Yield the text of COPY, in blocks."""
     from django.contrib.auth.models import User
 
     from sessions_app.models import Project, Queue
@@ -141,9 +141,9 @@ def _rows(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> Iterator[
     lines: list[str] = []
     for number in range(waiting):
         kind = specs["large" if number < waiting // 10 else "small"]
-        # As many kinds in each queue, however many sessions there are.
+        # Each queue has the same kinds, however many sessions there are.
         spec = kind[(number % queues + (number // queues if queues < 1_000 else 0)) % len(kind)]
-        # Growing, as those that are made one after the other.
+        # Ids grow, like those of sessions created one after the other.
         session = f"{0x0190_0000 + (number >> 16):08x}-{number & 0xFFFF:04x}-7000-8000-000000000000"
         place, at = places[number % queues], seconds[number // 100]
         lines.append(

@@ -1,4 +1,4 @@
-"""What a tree of processes costs, as the kernel counts it."""
+"""The cost of a tree of processes, as the kernel counts it."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def tree(root: int) -> list[int]:
-    """The process `root` and all that descend from it."""
+    """Return the process `root` and all its descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 parents[int(entry.name)] = int(_stat(int(entry.name))[1])
             except OSError:
-                continue  # it has just ended
+                continue  # the process has just ended
     found = [root]
     for pid in found:
         found.extend(child for child, parent in parents.items() if parent == pid)
@@ -22,7 +22,7 @@ def tree(root: int) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """Seconds of processor time that these and their reaped children have used so far."""
+    """Return the seconds of CPU time that these and their reaped children have used."""
     used = 0
     for pid in pids:
         try:
@@ -33,7 +33,7 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def memory_mb(pids: list[int]) -> tuple[float, float]:
-    """Resident and proportional memory in MiB; only the latter counts shared pages once."""
+    """Return resident and proportional memory in MiB. Only the latter counts shared pages once."""
     resident = proportional = 0
     for pid in pids:
         try:
@@ -49,5 +49,5 @@ def memory_mb(pids: list[int]) -> tuple[float, float]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third one on: state, parent, ..."""
+    """Return the fields of /proc/PID/stat from the third one on: state, parent, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

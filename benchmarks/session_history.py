@@ -1,8 +1,8 @@
-"""The past of a cluster: sessions in chains, over tenants, queues, owners, nodes and causes.
+"""The past of a cluster: chains of sessions over tenants, queues, owners, nodes and causes.
 
-Some of everything is common and some rare, whatever the number of sessions: a page of the common
-is full, and of the rare there are a few sessions, which are old. So the same call gives as many
-rows however large the past is.
+Every value is either common or rare, whatever the number of sessions: common ones fill a page, and
+rare ones belong to a few old sessions. So the same call returns the same number of rows however
+large the past is.
 """
 
 import json
@@ -40,28 +40,28 @@ _DECISION_COLUMNS = (
 
 @dataclass(frozen=True)
 class Past:
-    """What there is to ask for."""
+    """The values to ask for."""
 
     tokens: dict[str, str]
     root: UUID
-    """Of a chain of six attempts that the member sees."""
+    """The root of a chain of six attempts that the member can see."""
     rare: UUID
-    """A session that only the filters for rare things find."""
+    """A session that only the filters for rare values find."""
     middle: datetime
 
     def deep_cursor(self) -> str:
-        """The cursor of a page in the middle: page 10,000 of a million sessions."""
+        """Return the cursor of a page in the middle: page 10,000 of a million sessions."""
         moment = f"{round(self.middle.timestamp() * 1000):012x}"
         return b64encode(f"p={UUID(moment.ljust(32, '0'))}".encode()).decode()
 
 
 def load_past(url: str, count: int) -> Past:
-    """Fill the empty database `url`, which is Django's, with `count` sessions."""
+    """Fill the empty database `url`, which Django uses, with `count` sessions."""
     from django.db import connection
 
     places = _make_tenants()
     began = round(datetime.now(UTC).timestamp()) - DAYS * 86_400
-    # As many live and waiting ones as fill a page, and some thousands of very many.
+    # There are enough live and waiting sessions to fill a page, and thousands in a large past.
     unfinished = count - max(304, count // 4_000 * 16)
     parameters = {
         "count": count,
@@ -75,7 +75,7 @@ def load_past(url: str, count: int) -> Past:
     del parameters["tokens"]
     _load(url, parameters)
     with connection.cursor() as cursor:
-        # One that the member sees, and that has all its attempts.
+        # A chain that the member sees and that has all its attempts.
         cursor.execute(
             "SELECT root_id FROM sessions_app_session WHERE retry_count = 5 AND project_id = %s "
             "ORDER BY id LIMIT 1",
@@ -89,7 +89,7 @@ def load_past(url: str, count: int) -> Past:
 
 @dataclass(frozen=True)
 class _Places:
-    """Keys by the numbers that the rows are made with."""
+    """The keys, by the numbers with which the rows are made."""
 
     projects: list[int]
     queues: list[int]
@@ -194,7 +194,7 @@ _SPECS = """
 
 
 def _load(url: str, parameters: dict[str, Any]) -> None:
-    """What one connection makes up another one copies into the tables."""
+    """Generate the rows on one connection, and copy them into the tables on another."""
     import psycopg
 
     beside = "sessions_app_sessionevent"

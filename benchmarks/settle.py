@@ -1,10 +1,10 @@
-"""Settle and dispatch against the floor: what PostgreSQL takes for the same rows.
+"""Settle and dispatch against the floor: PostgreSQL's own time for the same rows.
 
-Ours: failed sessions are settled (end, event, decision with its trace) and dispatched (child,
-events, audit) by the real services, from one or several processes, singly and in batches of 100.
-The floor: pgbench writes the same rows with the same bytes in the same two transactions, by
-set-based statements in prepared form, on the same tables and indexes of the same server. Both
-sides count with their best number of clients.
+Reprise: the real services settle failed sessions (end, event, decision with its trace) and dispatch
+them (child, events, audit), from one or several processes, singly and in batches of 100. The floor:
+pgbench writes the same rows with the same bytes in the same two transactions, by set-based,
+prepared statements, on the same tables and indexes of the same server. Both sides count with their
+best number of clients.
 
     python -m benchmarks.settle [--quick]
 """
@@ -34,7 +34,7 @@ QUICK_OUR_CLIENTS = (2, 8)
 
 @dataclass(frozen=True)
 class Rate:
-    """Sessions a second with so many clients."""
+    """Sessions per second with a number of clients."""
 
     clients: int
     rate: float
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _compare(url: str, size: int, *, repetitions: int, quick: bool) -> tuple[Rate, Rate]:
-    """The best rates of the floor and of ours, of all client counts and repetitions."""
+    """Return the best rates of the floor and of Reprise, over all client counts and repetitions."""
     floor: list[Rate] = []
     ours: list[Rate] = []
     for _ in range(repetitions):
@@ -114,7 +114,7 @@ _RUNNING = """
 
 
 def _running_sessions(count: int, batch: int) -> list[Any]:
-    """Fresh running sessions, in `bench_target` by batch; their ids."""
+    """Create running sessions, with rows in `bench_target` by batch. Return their ids."""
     from django.db import connection
     from uuid_utils.compat import uuid7
 
@@ -181,14 +181,14 @@ def _client(url: str, ids: list[Any], size: int, barrier: Any) -> None:
         retries_dispatch(size)
     while retries_dispatch(size).claimed:
         pass
-    # The last retries may be due a millisecond from now.
+    # The last retries may be due in a millisecond.
     time.sleep(0.002)
     while retries_dispatch(size).claimed:
         pass
 
 
 def _make_template() -> None:
-    """What our engine wrote last, as the bytes that the floor writes, too."""
+    """Copy the bytes that Reprise wrote last into a table, for the floor to write."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -236,7 +236,7 @@ def _measure_floor(url: str, size: int, clients: int) -> float:
 
 
 def _pgbench() -> Path:
-    """pgbench of the same place as the server's programs."""
+    """Return the pgbench beside the server's programs."""
     from reprise.standalone.postgres_binaries import directories
 
     for directory in directories():

@@ -54,7 +54,7 @@ def main() -> None:
         log.error("cannot go on: %s", error)
         status = EXIT_UNUSABLE
     logging.shutdown()
-    # Threads may be waiting for the server; there is nothing left that they could finish.
+    # Threads may still wait for the server. None of them has anything left to finish.
     os._exit(status)
 
 
@@ -66,11 +66,14 @@ def _set_up_log(config: Config) -> None:
 
 
 class ParentGoneError(Exception):
-    """The process that this one was to die with has gone."""
+    """The parent process is gone, and this process was started to end with it."""
 
 
 def _check(config: Config) -> int:
-    """In plain text, whatever the log is written in: somebody asks."""
+    """Check whether runs can be isolated and return the exit status.
+
+    The refusal is printed as plain text, whatever the log format: a person asked for it.
+    """
     try:
         isolation(config.isolating, config.state_dir, config.token_file)
     except IsolationError as refusal:
@@ -121,7 +124,7 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
 
 
 def _kubernetes_driver(config: Config) -> Driver:
-    # What it imports would cost every other executor a second and 40 MB.
+    # These imports would cost every other executor a second and 40 MB.
     from executor.drivers.kubernetes.api import Access  # noqa: PLC0415
     from executor.drivers.kubernetes.driver import KubernetesDriver  # noqa: PLC0415
     from executor.drivers.kubernetes.pod_settings import PodSettings  # noqa: PLC0415
@@ -157,7 +160,11 @@ def _stop_on_signals(agent: Agent, driver: Driver) -> None:
 
 
 def _follow_parent(expected: int) -> None:
-    """SIGTERM, not SIGKILL: only a living agent can end what its runs have started."""
+    """Ask the kernel for SIGTERM when the parent dies.
+
+    It is not SIGKILL, because only a living agent can end what its runs have started. Raises
+    `ParentGoneError` if the parent is gone already.
+    """
     before = os.getppid()
     die_with_parent(signal.SIGTERM)
     if os.getppid() != before or expected not in {ANY_PARENT, before}:
@@ -165,7 +172,10 @@ def _follow_parent(expected: int) -> None:
 
 
 def _thread_died(failure: threading.ExceptHookArgs) -> None:
-    """An agent without one of its threads would hold leases that it cannot serve."""
+    """Log the dead thread and end the process.
+
+    An agent that lacks one of its threads would hold leases that it cannot serve.
+    """
     name = failure.thread.name if failure.thread else "?"
     details = (failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
     log.critical("thread %s died", name, exc_info=details)

@@ -1,7 +1,7 @@
-"""The agent: leases in, runs, reports out.
+"""The agent: it takes leases, starts runs and sends reports.
 
-One main thread owns every run and starts every process; three others talk to the server and tell
-it through the inbox what they heard.
+One main thread owns every run and starts every process. Three other threads talk to the server and
+post what it answers to the inbox.
 """
 
 import logging
@@ -40,7 +40,10 @@ ACCEPTED = frozenset({"applied", "duplicate"})
 UNKNOWN_GRACE = 2.0
 STOP_GRACE = 2.0
 TAKEN_OVER_SECONDS = 30.0
-"""For output that is owed: while its state directory is in use, no other agent can start on it."""
+"""Seconds to send the remaining output after another agent has taken over.
+
+Until then the state directory is in use, so no other agent can start on it.
+"""
 LONGEST_WAIT = 5.0
 """Whoever watches over the agent wants to see its loop turn, also when there is nothing to do."""
 AGENT_KILLED = "the agent was killed; its runs ended with it"
@@ -50,10 +53,10 @@ EXIT_TAKEN_OVER = 3
 
 
 class Agent:
-    """Runs until it is stopped or another agent takes its name over.
+    """The main loop. It runs until it is stopped or another agent takes over its name.
 
-    With `knows_its_runs` false an agent before it may have left runs that nothing here tells of.
-    `note_turn` is called each time that the loop turns, every five seconds at least.
+    If `knows_its_runs` is false, an earlier agent may have left runs of which this state directory
+    has no record. `note_turn` is called on each turn of the loop, at least every five seconds.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Agent:
         self._keeper = LeaseKeeper(self._book, connection, driver, self.inbox, max_sessions)
 
     def run(self) -> int:
-        """The process's exit status."""
+        """Run the loop until the end and return the exit status of the process."""
         self._recover()
         self._sender.start()
         self._pump.start()
@@ -109,7 +112,7 @@ class Agent:
         return EXIT_STOPPED
 
     def _hand_over(self) -> None:
-        """Send what runs wrote whose ends were told before: nobody else has it."""
+        """Send the output of runs whose ends were already reported: no other process has it."""
         told = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
         if left := self._pump.wait_for(told, TAKEN_OVER_SECONDS):
             log.error(
@@ -120,13 +123,14 @@ class Agent:
     # Start and stop
 
     def _recover(self) -> None:
-        """Goes on with what an earlier agent left, or ends it and makes sure that each of its runs
-        is reported."""
+        """Adopt the runs that an earlier agent left, or end them and make sure that each is
+        reported."""
         killed, unstarted = [], []
         for files in self._store.leftovers():
             goes_on = self._driver.reclaim(files)
             if not self._buffer.accepted(files.key):
-                # Nothing was started. Not naming it gives it back, free of charge.
+                # Nothing was started. The first lease call does not name it, so it goes back free
+                # of charge.
                 unstarted.append(files.key)
                 self._table.discard(files)
                 continue
@@ -148,9 +152,9 @@ class Agent:
         self._buffer.release([key for key in self._buffer.leases() if key not in self._runs])
 
     def _adopt_found(self, key: LeaseKey) -> None:
-        """Goes on with a run of which the driver alone knows: the files of it are lost.
+        """Adopt a run that only the driver knows, because its files are lost.
 
-        The server says whether it may.
+        The server decides whether it may go on.
         """
         if key in self._runs:
             return
@@ -169,7 +173,7 @@ class Agent:
         if not self._knows_its_runs:
             if not self._driver.surveyed:
                 return
-            # What was found by then may still be on its way here.
+            # What the driver found may still be in its queue.
             self._observed(self._driver.poll(0))
         self._leasing = True
         self._keeper.start()
@@ -184,12 +188,15 @@ class Agent:
         self._pump.hurry()
         self._withdraw_offers()
         for run in self._active.values():
-            # What outlives the agent waits for the next one, for as long as the leases last.
+            # Runs that outlive the agent wait for the next one, as long as their leases last.
             if run.phase is Phase.OFFERED or not self._driver.outlives_agent:
                 self._stop(run, Ending.AGENT_STOPPED, min(run.grace, STOP_GRACE))
 
     def _withdraw_offers(self) -> None:
-        """Leases that were not accepted are free to go elsewhere; accepted ones cost an attempt."""
+        """Hand back the leases that were not accepted yet.
+
+        Ending an accepted one costs an attempt.
+        """
         for run in list(self._active.values()):
             if run.phase is Phase.OFFERED and self._buffer.withdraw(run.key):
                 self._table.remove([run])
@@ -210,13 +217,14 @@ class Agent:
         return (self._stop_times.ended is not None and handed_over) or now >= self._stop_times.by()
 
     def _pause(self) -> float:
-        """Seconds until this loop must look again although nobody tells it anything."""
+        """Return the seconds until the loop must turn even if no message comes."""
         moments = [boottime() + LONGEST_WAIT]
         if self._stop_times.began is not None:
             moments.append(self._stop_times.by())
         running = self._active.values()
         if self._term is not None and any(run.ending not in FINISHING for run in running):
-            # A wait does not count a suspended machine's sleep, in which the lease runs out.
+            # A wait does not count the sleep of a suspended machine, but the lease goes on
+            # expiring.
             soon = boottime() + self._term.grace / 8
             moments.append(min(soon, self._term.sent_at + self._term.ttl))
         return max(0.0, min(moments) - boottime())
@@ -251,7 +259,7 @@ class Agent:
             self._driver.forget_troubles(gone)
 
     def _offer(self, lease: Lease) -> Report | None:
-        """The report that accepts the lease, or None where it is known or refused."""
+        """Return the report that accepts the lease, or None if the lease is known or refused."""
         key = LeaseKey(lease["session_id"], lease["fencing_token"])
         if key in self._runs:
             return None
@@ -320,7 +328,7 @@ class Agent:
         log.debug("starting session %s", run.key)
         lease = run.lease
         avoid = lease.get("avoid_node", "")
-        # Not kept beyond the start: what is written down of a run never has them.
+        # Secrets are not kept after the start, so they are never written to a file.
         secrets = lease.pop("secret_environ", {})
         order = Order(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets)
         self._driver.start(order)
@@ -344,7 +352,10 @@ class Agent:
             self._stop(run, ending, grace)
 
     def _stop(self, run: Run, ending: Ending, grace: float) -> None:
-        """Fencing outdoes a cancellation, and a lease that is nobody's outdoes both."""
+        """Ask the driver to stop the run, unless it is already stopping for a stronger reason.
+
+        Fencing overrides a cancellation, and a lease that nobody holds overrides both.
+        """
         if run.phase is Phase.ENDED or run.ending in {ending, Ending.UNKNOWN}:
             return
         log.info("stopping session %s: %s", run.key, ending.value)
@@ -356,7 +367,8 @@ class Agent:
         if term is None or boottime() < term.sent_at + term.ttl:
             return
         for run in self._active.values():
-            # Half of lease_grace is for being gone, not for being asked to go.
+            # The run must be gone within `lease_grace`: half of it must remain after the stop
+            # request.
             if run.ending not in FINISHING:
                 self._stop(run, Ending.LEASE_EXPIRED, min(run.grace, term.grace / 4))
 
@@ -367,7 +379,7 @@ class Agent:
             if seen.status == FOUND:
                 self._adopt_found(seen.key)
             run = self._runs.get(seen.key)
-            # What an earlier agent saw the end of is seen once more: its pod is there until the
+            # An end that an earlier agent reported is observed again: the pod stays until the
             # server has answered.
             if run is None or run.phase is Phase.ENDED or seen.status == FOUND:
                 continue
@@ -383,13 +395,13 @@ class Agent:
                 ended.append(run.key)
         if not said:
             return
-        # All at once: what is made durable together costs one wait for the disk.
+        # Add all reports in one call: they then share one wait for the disk.
         self._buffer.add(each for each in said if key_of(each) in self._runs)
         if ended:
             self._pump.finish(ended)
 
     def _end(self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str) -> None:
-        """The ends of runs that are in no driver's hands."""
+        """Report the ends of runs that no driver holds."""
         drafts = []
         for run, said in runs:
             run.ending = ending

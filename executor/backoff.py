@@ -4,8 +4,11 @@ import random
 
 
 class Backoff:
-    """Pauses of seconds: drawn from `shortest` to a ceiling, which doubles from `first` to
-    `longest`. Those that were refused together come back one by one."""
+    """Random pauses in seconds, from `shortest` up to a ceiling.
+
+    The ceiling doubles with each failure, from `first` to `longest`. The pauses are random so that
+    callers who failed together do not come back together.
+    """
 
     def __init__(self, *, first: float, longest: float, shortest: float = 0.0):
         self._first = first

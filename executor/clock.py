@@ -4,6 +4,9 @@ import time
 
 
 def boottime() -> float:
-    """Seconds since boot. Unlike the monotonic clock it also counts a suspended machine's sleep,
-    in which the server goes on counting a lease's life."""
+    """Return the seconds since boot.
+
+    Unlike the monotonic clock, this one counts the sleep of a suspended machine. The server goes on
+    counting the life of a lease during it.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)

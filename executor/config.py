@@ -20,9 +20,12 @@ ANY_PARENT = 0
 
 @dataclass(frozen=True)
 class Simulation:
-    """Of the simulated driver: a speed of 0 waits for nothing; `script` as in
-    `executor/drivers/simulated/script.py`; `run_log` gets a line for each run's beginning and
-    end."""
+    """The options of the simulated driver.
+
+    A `speed` of 0 means no waiting at all. `script` has the form that
+    `executor/drivers/simulated/script.py` describes. `run_log` gets a line at the beginning and at
+    the end of each run.
+    """
 
     seed: int
     nodes: int
@@ -33,8 +36,11 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Isolating:
-    """Of the local driver: what a run may read and write beside what it always may, and the users
-    of runs, where the agent is root."""
+    """The isolation options of the local driver.
+
+    `readable` and `writable` are the paths that a run may use in addition to the usual ones.
+    `users` are the user ids of runs if the agent is root.
+    """
 
     mode: str
     readable: tuple[Path, ...]
@@ -44,8 +50,10 @@ class Isolating:
 
 @dataclass(frozen=True)
 class Pods:
-    """Of the Kubernetes driver, as `PodSettings` has them. `allowed` and `refused` change what a
-    `pod_spec` may say."""
+    """The options of the Kubernetes driver, passed on to `PodSettings`.
+
+    `allowed` and `refused` change which fields a `pod_spec` may have.
+    """
 
     kubeconfig: Path | None
     context: str | None
@@ -62,8 +70,11 @@ class Pods:
 
 @dataclass(frozen=True)
 class Config:
-    """`parent` is the process to die with: None for nobody, `ANY_PARENT` for whoever it is. With
-    `check` it is only found out whether runs can be isolated as asked."""
+    """All options of the agent.
+
+    `parent` is the process that the agent ends with: None for no process, `ANY_PARENT` for any
+    parent. With `check` the agent only finds out whether runs can be isolated as asked, and ends.
+    """
 
     name: str
     url: str

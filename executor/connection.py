@@ -1,4 +1,4 @@
-"""The server as this agent's threads see it: one incarnation, one rule for losing it."""
+"""The connection to the server that all threads of the agent share, with one incarnation."""
 
 import logging
 import uuid
@@ -20,15 +20,16 @@ SHORTEST_PAUSE = 0.05
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 LONGEST_ASKED = 30.0
-"""Far less than a lease lasts: a pause must not cost the runs."""
+"""Most seconds of a `Retry-After` to obey. It is far below a lease, so that no run is lost."""
 
 
 class Connection:
-    """Sends calls under the agent's incarnation.
+    """Sends calls under the incarnation of this agent.
 
-    A state directory that was lost or restored counts from a number that the server has left
-    behind. Until a first lease call has succeeded, which alone says whose directory it is, this
-    agent may therefore take the next number, once; after that `SupersededError` means what it says.
+    A state directory that was lost or restored starts from an incarnation that the server has
+    already passed. Only the first successful lease call shows whose directory it is. Until then
+    this agent may take the next number once. After that, a `SupersededError` means that another
+    agent has taken over.
     """
 
     def __init__(self, wire: Wire, state: StateDir):
@@ -40,10 +41,10 @@ class Connection:
         self.incarnation = state.next_incarnation()
 
     def call(self, send: Callable[[Wire, int], Answer], *, leases: bool = False) -> Answer:
-        """`send(wire, incarnation)`; with `leases` it is a lease call.
+        """Return the answer of `send(wire, incarnation)`; `leases` marks a lease call.
 
-        Its id is in what the thread logs until its next call.
-        Raises `SupersededError` and what the call raises.
+        The id of the call is in what this thread logs until its next call. Raises `SupersededError`
+        and whatever the call raises.
         """
         bind(request_id=uuid.uuid4().hex)
         try:
@@ -67,25 +68,28 @@ class Connection:
 
 
 def call_id() -> str:
-    """The id of the call that this thread makes."""
+    """Return the id of the call that this thread is making."""
     return bound("request_id")
 
 
 class Patience:
-    """Pauses between tries of one kind of call, with its failures told once, not each time.
+    """The pauses between tries of one kind of call. It logs the first failure only.
 
-    They double, and are drawn from nothing to that: agents that a server lost all at once come
-    back one by one. What the server asks for with `Retry-After` comes on top.
+    The pauses double and are random, so that agents which lost the server together do not come back
+    together. The `Retry-After` of the server is added to them.
     """
 
     def __init__(self, what: str):
         self._what = what
-        # Not quite from nothing: a single agent has nobody to make way for, and hammers nobody.
+        # The pauses do not start at zero, so that a single agent does not hammer the server.
         self._backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE, shortest=SHORTEST_PAUSE)
 
     def failed(self, error: Exception) -> float:
-        """Seconds to wait: up to 0.2 at first, up to 5 at last, and what the server asked for,
-        which is not more than 30."""
+        """Return the seconds to wait before the next try.
+
+        It is up to 0.2 at first and up to 5 later, plus what the server asked for, of which at most
+        30 count.
+        """
         if self._backoff.failures == 0:
             log.warning("%s: %s; trying again", self._what, error)
         asked = error.retry_after if isinstance(error, ApiError) else 0.0

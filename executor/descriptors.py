@@ -1,4 +1,4 @@
-"""How many files and connections this process may have open."""
+"""The limits on open files and connections of this process."""
 
 import resource
 
@@ -7,7 +7,7 @@ _at_start = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def raise_limit() -> int:
-    """Allow this process as many as its hard limit does, up to `MOST`; returns how many."""
+    """Raise the limit of this process to its hard limit, at most `MOST`, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -16,11 +16,14 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """How many this process may have open now."""
+    """Return how many files this process may have open now."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if soft == resource.RLIM_INFINITY else soft
 
 
 def limit_of_runs() -> tuple[int, int]:
-    """What runs get: what this process was started with. Programs exist that break with more."""
+    """Return the limits that this process was started with.
+
+    Runs get these, because some programs break with higher ones.
+    """
     return _at_start

@@ -1,4 +1,4 @@
-"""What the agent reads from its environment; options on its command line win."""
+"""The variables that the agent reads from its environment. Options on its command line win."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ class Agent:
     )
     run_users: range = variable(
         USERS,
-        # Which no distribution gives away.
+        # No distribution assigns these numbers.
         range(70000, 80000),
         "user numbers of isolated runs of an agent that is root; `--run-users`",
         absent="`70000-79999`",

@@ -1,9 +1,9 @@
-"""Named places where a test lets the agent die.
+"""Named places where a test can kill the agent.
 
 `REPRISE_FAILPOINT=<name>` kills the process with SIGKILL where it first reaches that name. If
-`REPRISE_FAILPOINT_ONCE` names a file, the file is made before dying, and while it exists the
-failpoint is off. `REPRISE_FAILPOINT_FILE` names a file that is looked at in each place: the name in
-it is the one that kills, and the file is removed before dying. `REPRISE_FAILPOINT_LOG` names a file
+`REPRISE_FAILPOINT_ONCE` names a file, the file is created before dying, and while it exists the
+failpoint is off. `REPRISE_FAILPOINT_FILE` names a file that is read at each place: the name in it
+is the one that kills, and the file is removed before dying. `REPRISE_FAILPOINT_LOG` names a file
 that gets every name reached, one a line.
 """
 
@@ -28,7 +28,8 @@ _STEPS = (
 )
 
 NAMES = tuple(f"executor.{when}_{step}" for step in _STEPS for when in ("before", "after"))
-"""Around each durable write, each send (`after` means that the answer is here) and each start."""
+"""The places around each durable write, each send (`after` means that the answer has come) and each
+start."""
 
 OF_PODS = (
     "executor.before_pod_create",
@@ -39,7 +40,7 @@ OF_PODS = (
     "executor.before_pod_unhold",
     "executor.after_pod_unhold",
 )
-"""Where the Kubernetes driver alone comes by."""
+"""The places that only the Kubernetes driver reaches."""
 
 _ARMED = os.environ.get("REPRISE_FAILPOINT")
 _ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")

@@ -1,4 +1,4 @@
-"""What the other threads tell the main one."""
+"""The messages that the other threads send to the main one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,22 +17,24 @@ class Leased:
 
 @dataclass(frozen=True)
 class Answered:
-    """Reports got a final outcome: they are not sent again."""
+    """The server has given reports a final outcome. They are not sent again."""
 
     outcomes: list[Outcome]
 
 
 @dataclass(frozen=True)
 class HandedBack:
-    """A lease that was refused is the server's again."""
+    """The server has taken back a lease that was refused."""
 
     key: LeaseKey
 
 
 @dataclass(frozen=True)
 class OutputShipped:
-    """The ends of these runs need not wait for their output any more. With `closed` nothing more
-    of the output will be sent, so its files may go."""
+    """The ends of these runs no longer have to wait for their output.
+
+    With `closed` nothing more of the output will be sent, so its files may be removed.
+    """
 
     keys: Sequence[LeaseKey]
     closed: bool
@@ -40,7 +42,7 @@ class OutputShipped:
 
 @dataclass(frozen=True)
 class TakenOver:
-    """Another agent speaks for this executor now."""
+    """Another agent now acts as this executor."""
 
     reason: str
 
@@ -54,7 +56,7 @@ Message = Leased | Answered | HandedBack | OutputShipped | TakenOver | StopAsked
 
 
 class Inbox:
-    """`wake` is called after each message, on the sender's thread."""
+    """The queue of messages. It calls `wake` after each message, on the sender's thread."""
 
     def __init__(self, wake: Callable[[], None]):
         self._messages: SimpleQueue[Message] = SimpleQueue()

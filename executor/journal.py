@@ -1,4 +1,4 @@
-"""An append-only file of JSON lines that survives its writer's sudden death."""
+"""An append-only file of JSON lines that survives the sudden death of its writer."""
 
 import json
 import os
@@ -13,7 +13,7 @@ Entry = list[Any]
 
 
 class Journal:
-    """`path` is made when first written. One writer; calls are not thread-safe."""
+    """The file at `path`, created by the first write. It has one writer and is not thread-safe."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -21,7 +21,7 @@ class Journal:
         self.size = 0
 
     def load(self) -> list[Entry]:
-        """All whole entries. A line that its writer could not finish says nothing."""
+        """Return all complete entries. A line that its writer could not finish is skipped."""
         try:
             lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
@@ -29,7 +29,7 @@ class Journal:
         return [entry for line in lines if (entry := _decode(line)) is not None]
 
     def append(self, entries: Iterable[Entry], *, durable: bool) -> None:
-        """With `durable` the entries are on the disk on return."""
+        """Append the entries. With `durable` they are on the disk on return."""
         if self._file is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
@@ -42,7 +42,7 @@ class Journal:
         self.size += len(data)
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
-        """Puts `entries` in place of all there is."""
+        """Replace the whole file by `entries`."""
         data = _encode(entries)
         reach("executor.before_journal_rewrite")
         self.close()

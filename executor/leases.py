@@ -1,4 +1,4 @@
-"""The thread that keeps the agent's leases alive and brings new ones."""
+"""The thread that renews the agent's leases and asks for new ones."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ Resources = Mapping[str, Any]
 
 
 class LeaseBook:
-    """Every lease that the server must hear about, with the resources it holds here."""
+    """All leases that the next call must name, with the resources that they hold here."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -47,7 +47,8 @@ class LeaseBook:
 
 
 class LeaseKeeper(Thread):
-    """Calls in without a break until `retire`; what it hears goes to the inbox."""
+    """Sends lease calls, one after the other, until `retire`, and posts the answers to the
+    inbox."""
 
     def __init__(
         self,
@@ -65,14 +66,14 @@ class LeaseKeeper(Thread):
         self._max_sessions = max_sessions
         self._longest_poll = LONG_POLL
         self._retired = Event()
-        # Beyond the calls of an agent that had the same incarnation: with a new state directory,
-        # or on a database that was restored, one may be counted twice.
+        # Must exceed the number of any call of an agent with the same incarnation. With a new state
+        # directory, or on a restored database, an incarnation may occur twice.
         self._round = time.time_ns() // 1_000_000
         self._told: list[str] = []
         self._tell_at = 0.0
 
     def retire(self) -> None:
-        """The call that is under way is the last."""
+        """Make the call that is under way the last one."""
         self._retired.set()
 
     def run(self) -> None:
@@ -89,7 +90,7 @@ class LeaseKeeper(Thread):
                 continue
             patience.succeeded()
             self._longest_poll = min(LONG_POLL, answer["lease_ttl"] / 3)
-            # In the book before the next call can leave it out, which would mean its end.
+            # The leases must be in the book before the next call: one that it leaves out ends.
             for lease in answer["leases"]:
                 key = LeaseKey(lease["session_id"], lease["fencing_token"])
                 self._book.hold(key, lease["spec"].get("resources") or {})
@@ -101,8 +102,8 @@ class LeaseKeeper(Thread):
         nodes = self._driver.nodes(held.values())
         names = [node["name"] for node in nodes]
         said = None if self._known(names) else nodes
-        # A full agent is woken early: room may come up while the server holds the call. Nor is an
-        # end of trouble told before the next call.
+        # A full agent makes short calls: room may come up while the server holds the call. The end
+        # of a trouble, too, can only be reported with the next call.
         trouble, of_projects = self._driver.trouble, self._driver.project_troubles
         full = trouble or of_projects or len(held) >= self._max_sessions
         poll = FULL_POLL if full else LONG_POLL
@@ -129,11 +130,17 @@ class LeaseKeeper(Thread):
         return answer
 
     def _known(self, names: list[str]) -> bool:
-        """Many nodes are not said each time: while none came or went, every few seconds."""
+        """Return whether the server knows the nodes from a recent call.
+
+        Many nodes are sent only every few seconds while none comes or goes.
+        """
         unchanged = len(names) > MANY_NODES and names == self._told
         return unchanged and boottime() < self._tell_at
 
     def _rest(self, answer: LeaseAnswer, sent_at: float) -> None:
-        """A server that repeats a stop answers at once; without new work there is no hurry."""
+        """Wait a moment if there was no new work.
+
+        A server that repeats a stop answers at once.
+        """
         if not answer["leases"]:
             self._retired.wait(max(0.0, sent_at + SHORTEST_ROUND - boottime()))

@@ -1,4 +1,4 @@
-"""One run in the agent's memory: how far it is, and why the agent ends it."""
+"""The state of one run in the agent's memory, and why the agent ends it."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -9,7 +9,8 @@ from executor.runs import RunFiles
 
 
 class Phase(Enum):
-    """OFFERED until its acceptance is answered, LIVE in the driver's hands, then ENDED."""
+    """The phase of a run: OFFERED until its acceptance is answered, LIVE in the driver, then
+    ENDED."""
 
     OFFERED = auto()
     LIVE = auto()
@@ -17,7 +18,7 @@ class Phase(Enum):
 
 
 class Ending(Enum):
-    """Why the agent itself ends a run, with what its report says of that."""
+    """The reason for which the agent itself ends a run, with the text of its report."""
 
     CANCELLED = "the session was cancelled"
     PREEMPTED = "the session was preempted"
@@ -38,7 +39,7 @@ STOPS = {
 
 @dataclass
 class Run:
-    """`output_closed`: nothing more of its output will be sent."""
+    """A run. `output_closed` means that nothing more of its output will be sent."""
 
     files: RunFiles
     lease: Lease | None
@@ -58,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Term:
-    """The leases' life: `ttl` seconds from `sent_at` (boot time), then `grace` to be gone."""
+    """The life of the leases: `ttl` seconds from `sent_at` (boot time), then `grace` to be gone."""
 
     sent_at: float
     ttl: float

@@ -1,9 +1,9 @@
-"""The end of an output that is longer than a log may be.
+"""Keeps the end of an output that is longer than a log may be.
 
-The server keeps the beginning as it is written. Of what comes after it the run's file keeps the
-last part; the rest is freed while the run writes on, by a hole at the front of the file, so that
-positions in it stay what they are. When the run has ended, that part follows the beginning, behind
-a line that says how much is missing.
+The server stores the beginning while it is written. Of the rest, the run's file keeps only the last
+part. What is before that is freed while the run goes on, by a hole at the front of the file, so
+that positions in the file do not change. When the run has ended, the last part is sent after the
+beginning, behind a line that says how much is missing.
 """
 
 import json
@@ -17,19 +17,22 @@ from executor.state import replace_file
 log = logging.getLogger(__name__)
 
 STEP = 1024 * 1024
-"""Bytes that are freed at a time, at least."""
+"""Least number of bytes to free at a time."""
 BLOCK = 4096
 LINE_WITHIN = 64 * 1024
-"""The end begins with a whole line, if one begins this early in it."""
+"""The end starts with a whole line if one begins within this many bytes."""
 LARGEST = 8 * 1024**4
-"""Some file systems have none beyond 16 TiB."""
+"""Largest output in bytes. Some file systems have no positions beyond 16 TiB."""
 MARKER_BYTES = 100
 
 
 @dataclass
 class LogEnd:
-    """`after` is where the kept beginning stops, `size` how long the end may be with its marker.
-    Once the run has ended, `start` is where its end begins in the file."""
+    """The end of an output.
+
+    `after` is where the stored beginning stops, `size` the longest that the end may be with its
+    marker. Once the run has ended, `start` is where its end begins in the file.
+    """
 
     after: int
     size: int
@@ -39,18 +42,18 @@ class LogEnd:
 
     @classmethod
     def load(cls, files: RunFiles) -> "LogEnd | None":
-        """What an earlier agent has written down, None if the output was short so far."""
+        """Return what an earlier agent wrote down; None if the output was short so far."""
         with suppress(OSError, ValueError, TypeError):
             return cls(**json.loads(files.end_record.read_bytes()))
         return None
 
     def save(self, files: RunFiles) -> None:
-        """Write it down; what is freed cannot be sent again as something else."""
+        """Write it down, because freed bytes cannot be read again."""
         with suppress(OSError):
             replace_file(files.end_record, json.dumps(asdict(self)).encode(), durable=False)
 
     def roll(self, files: RunFiles) -> bool:
-        """Free what is before the end as it is now; False if that cannot be done here."""
+        """Free what is before the present end. Return False if that is impossible here."""
         size = files.output_size()
         keep_from = (size - self.size) // BLOCK * BLOCK
         if keep_from - self.freed < STEP:
@@ -62,7 +65,7 @@ class LogEnd:
         return True
 
     def read(self, files: RunFiles, offset: int, size: int) -> bytes:
-        """What follows byte `offset` of the log, once the run has ended; empty at its end."""
+        """Return what follows byte `offset` of the log of an ended run; empty at its end."""
         if self.start is None:
             self._begin(files)
             self.save(files)

@@ -1,4 +1,4 @@
-"""The thread that ships what runs write, and clears their directories away."""
+"""The thread that sends what runs write, and removes their directories."""
 
 import logging
 import time
@@ -32,10 +32,13 @@ REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})
 
 @dataclass
 class _Stream:
-    """`due`: when to look for more (boot time). `muted`: nothing more of it will be sent. `end`:
-    its beginning is in the log, and nothing more of it is sent before the run has ended.
-    `refused_at`: when the server first refused the rest of a finished run's output; `let_go`: the
-    run's end no longer waits for it."""
+    """The output of one run.
+
+    `due`: when to look for more (boot time). `muted`: nothing more of it will be sent. `end`: set
+    once the server has the beginning; the rest is then sent after the end of the run. `refused_at`:
+    when the server first refused the rest of an ended run's output. `let_go`: the run's end no
+    longer waits for it.
+    """
 
     files: RunFiles
     due: float
@@ -48,7 +51,7 @@ class _Stream:
 
     def next_chunk(self, size: int) -> Chunk | None:
         if self.muted:
-            # Nobody will ever read it, and a run may write for days.
+            # Nobody will read it, and a run may write for days.
             self.files.empty_output()
             return None
         if self.end is None:
@@ -62,7 +65,7 @@ class _Stream:
         return Chunk(self.files.key, self.offset, data, tail=True) if data else None
 
     def answered(self, chunk: Chunk, outcome: ChunkOutcome) -> None:
-        """Takes what the server says of a chunk that was not busy."""
+        """Apply the server's answer to a chunk, unless that was "busy"."""
         self.offset, self.refused_at = outcome["next_offset"], None
         if outcome["outcome"] not in {"applied", "duplicate"}:
             self.muted = True
@@ -76,10 +79,10 @@ class _Stream:
 
 
 class OutputPump(Thread):
-    """Ships the output of each followed run every half second, and the rest when it has ended.
+    """Sends the output of each followed run every half second, and the rest after its end.
 
-    `OutputShipped` is posted when the rest is there. While the server refuses it, it is posted
-    after 3 s once so that the end can be reported, and for good after 10 min.
+    It posts `OutputShipped` when the server has the rest. While the server refuses the rest, it
+    posts that once after 3 s, so that the end can be reported, and finally after 10 min.
     """
 
     def __init__(self, connection: Connection, inbox: Inbox):
@@ -95,7 +98,7 @@ class OutputPump(Thread):
         self._chunks = CHUNKS
 
     def hurry(self) -> None:
-        """There is little time left: no more long pauses between tries."""
+        """Stop making long pauses between tries, because little time is left."""
         self._hurried.set()
 
     def follow(self, files: RunFiles) -> None:
@@ -105,10 +108,10 @@ class OutputPump(Thread):
         self._wake.set()
 
     def finish(self, keys: Sequence[LeaseKey]) -> None:
-        """The runs have ended: ship what is left of their output."""
+        """Send what is left of the output of these runs, which have ended."""
         with self._lock:
             for key in keys:
-                # What is not followed any more was shipped to its end, or dropped.
+                # A run that is no longer followed was sent completely, or dropped.
                 if stream := self._streams.get(key):
                     stream.finished, stream.due = True, 0.0
         self._wake.set()
@@ -118,7 +121,7 @@ class OutputPump(Thread):
             self._streams.pop(key, None)
 
     def wait_for(self, keys: Sequence[LeaseKey], seconds: float) -> int:
-        """Waits until the output of ended runs is there; of how many it is not after so long."""
+        """Wait until the output of ended runs was sent. Return for how many it was not in time."""
         until = boottime() + seconds
         while left := self._left(keys):
             if boottime() >= until or not self.is_alive():
@@ -131,7 +134,7 @@ class OutputPump(Thread):
             return sum(key in self._streams for key in keys)
 
     def discard(self, directory: Path) -> None:
-        """Removes the directory when there is time; its tree may be large."""
+        """Remove the directory when there is time, as its tree may be large."""
         self._rubbish.put(directory)
         self._wake.set()
 
@@ -147,7 +150,8 @@ class OutputPump(Thread):
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
-                # Not ended by a run that ends meanwhile: a server in trouble has many of them.
+                # The end of another run does not cut this pause short: a server in trouble has many
+                # of them.
                 if self._hurried.wait(patience.failed(error)):
                     time.sleep(PAUSE)
                 self._wake.set()
@@ -160,7 +164,7 @@ class OutputPump(Thread):
         return None if first is None else max(0.0, first - boottime())
 
     def _ship(self) -> bool:
-        """One call with a piece of each stream that is due; False if no stream had any."""
+        """Send one call with a chunk of each stream that is due. Return False if there was none."""
         pieces = self._collect(boottime())
         if not pieces:
             return False
@@ -206,7 +210,10 @@ class OutputPump(Thread):
         stream.due = boottime() + (0 if at_once else TICK)
 
     def _refused(self, pieces: list[tuple[_Stream, Chunk]], error: ApiError) -> None:
-        """The server is there but cannot take it: the end of a run must not wait for ever."""
+        """Note a refusal for the moment.
+
+        After some time the end of a run no longer waits for its output.
+        """
         now = boottime()
         for stream, _ in pieces:
             if not stream.finished:
@@ -219,7 +226,7 @@ class OutputPump(Thread):
                 self._inbox.post(OutputShipped([stream.files.key], closed=False))
 
     def _narrow(self, pieces: list[tuple[_Stream, Chunk]], error: ApiError) -> None:
-        """Less in the next call, until what is refused stands alone and is given up."""
+        """Send less in the next call, until the refused chunk is alone and is given up."""
         if len(pieces) > 1:
             self._chunks = len(pieces) // 2
         elif error.status == 413 and self._chunk > SMALLEST_CHUNK:
@@ -237,29 +244,29 @@ class OutputPump(Thread):
 
 
 class NoOutput:
-    """In place of the pump where runs write nothing: the ends of all wait for nothing."""
+    """The replacement for the pump if runs write nothing: no end waits for output."""
 
     def __init__(self, inbox: Inbox):
         self._inbox = inbox
 
     def start(self) -> None:
-        """There is nothing to do in the background."""
+        """Do nothing: there is no work in the background."""
 
     def hurry(self) -> None:
-        """It does."""
+        """Do nothing: nothing is ever sent."""
 
     def follow(self, files: RunFiles) -> None:
-        """Nothing will come."""
+        """Do nothing: no output will come."""
 
     def finish(self, keys: Sequence[LeaseKey]) -> None:
         self._inbox.post(OutputShipped(keys, closed=True))
 
     def drop(self, key: LeaseKey) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept."""
 
     def wait_for(self, keys: Sequence[LeaseKey], seconds: float) -> int:  # noqa: ARG002
-        """All of it is there."""
+        """Return 0: no output is missing."""
         return 0
 
     def discard(self, directory: Path) -> None:
-        """There is none."""
+        """Do nothing: there is no directory."""

@@ -1,4 +1,5 @@
-"""Reports that must not be lost: written down before they are sent, kept until answered."""
+"""Reports that must not be lost: they are written to disk before they are sent and kept until
+answered."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ def report(
     termination: Termination | None = None,
     pod: Mapping[str, Any] | None = None,
 ) -> Report:
-    """A report without its number (`seq` is 0), which the buffer gives it."""
+    """Return a report without its number (`seq` is 0), which the buffer assigns."""
     said = Report(
         session_id=key.session_id,
         fencing_token=key.fencing_token,
@@ -53,7 +54,7 @@ def key_of(item: Report | Outcome) -> LeaseKey:
 
 @dataclass
 class _Story:
-    """What was said and heard of one lease."""
+    """The reports of one lease and their answers."""
 
     last_seq: int = 0
     answered_seq: int = 0
@@ -69,18 +70,18 @@ class _Story:
 
 
 class ReportBuffer:
-    """All reports that wait for an answer, in `directory`/journal; safe for many threads.
+    """All reports that wait for an answer, in `directory`/journal. It is thread-safe.
 
-    A final report is durable at once but is sent only after `release(key)`, which says that the
-    output was handed over. The last number of each lease is remembered until `forget(key)`, so
-    that a next agent never gives it twice.
+    A final report is durable at once, but it is sent only after `release(key)`, which says that the
+    output was handed over. The last number of each lease is remembered until `forget(key)`, so that
+    a later agent never assigns it twice.
     """
 
     def __init__(self, directory: Path):
         self._journal = Journal(directory / "journal")
         self._lock = Lock()
         self._stories: dict[LeaseKey, _Story] = {}
-        # Those with something to send: a batch must not cost a look at each story.
+        # The leases with something to send. Making a batch must not walk through all leases.
         self._waiting: dict[LeaseKey, _Story] = {}
         self._in_flight: dict[LeaseKey, int] = {}
         self._incomplete = False
@@ -91,7 +92,7 @@ class ReportBuffer:
         self._journal.rewrite(self._snapshot())
 
     def add(self, drafts: Iterable[Report]) -> None:
-        """Numbers the reports and makes them durable, before anything can send them."""
+        """Number the reports and make them durable before anything can send them."""
         with self._lock:
             numbered = [self._number(draft) for draft in drafts]
             if not numbered:
@@ -118,8 +119,10 @@ class ReportBuffer:
         self.changed.set()
 
     def take(self, limit: int, now: float) -> list[Report]:
-        """Up to `limit` reports to send, ordered by session and number. They stay in the buffer,
-        and their leases cannot be withdrawn, until `settle`."""
+        """Return up to `limit` reports to send, ordered by session and number.
+
+        They stay in the buffer, and their leases cannot be withdrawn, until `settle`.
+        """
         batch: list[Report] = []
         with self._lock:
             for story in self._waiting.values():
@@ -132,14 +135,18 @@ class ReportBuffer:
         return batch
 
     def next_due(self, now: float) -> float | None:
-        """Seconds until a report that was busy may be sent again; None if there is none."""
+        """Return the seconds until a report that was busy may be sent again; None if there is
+        none."""
         with self._lock:
             waits = [story.not_before - now for story in self._waiting.values()]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def settle(self, outcomes: Sequence[Outcome], now: float) -> list[Outcome]:
-        """Ends what `take` began: forgets the reports with a final outcome, which it returns, and
-        keeps the others (busy, or without an answer) for a short while later."""
+        """End what `take` began, and return the final outcomes.
+
+        Reports with a final outcome are forgotten. The others (busy or without an answer) are tried
+        again after a short pause.
+        """
         final = [each for each in outcomes if each["outcome"] != "busy"]
         with self._lock:
             if final:
@@ -157,14 +164,16 @@ class ReportBuffer:
         return final
 
     def adopt(self, key: LeaseKey, last_seq: int) -> None:
-        """Goes on with a lease of which an agent has told that left no journal: its reports were
-        answered, and none had a number above `last_seq`."""
+        """Add a lease that an earlier agent reported on but whose journal is lost.
+
+        Its reports were answered, and none had a number above `last_seq`.
+        """
         with self._lock:
             self._stories[key] = _Story(last_seq, last_seq)
             self._write([["known", *key, last_seq, last_seq, False]], durable=True)
 
     def withdraw(self, key: LeaseKey) -> bool:
-        """Takes back a lease of which nothing has been said yet; False if that is too late."""
+        """Take back a lease on which nothing was reported yet. Return False if it is too late."""
         with self._lock:
             story = self._stories.get(key, _Story())
             if key in self._in_flight or story.answered_seq > 0:
@@ -181,17 +190,17 @@ class ReportBuffer:
             return list(self._stories)
 
     def accepted(self, key: LeaseKey) -> bool:
-        """The report with which the lease was accepted has been answered."""
+        """Return whether the report that accepted the lease was answered."""
         with self._lock:
             return self._stories.get(key, _Story()).answered_seq > 0
 
     def ended(self, key: LeaseKey) -> bool:
-        """The lease's final report was written; it may be answered or not."""
+        """Return whether the lease's final report was written, answered or not."""
         with self._lock:
             return self._stories.get(key, _Story()).ended
 
     def settled(self, key: LeaseKey) -> bool:
-        """The lease's final report and all before it were answered."""
+        """Return whether the lease's final report and all before it were answered."""
         with self._lock:
             story = self._stories.get(key, _Story())
             return story.ended and not story.pending
@@ -208,7 +217,7 @@ class ReportBuffer:
 
     def _write_answers(self, outcomes: Sequence[Outcome]) -> None:
         reach("executor.before_answer_write")
-        # Not synced: a report that is sent once more after a loss of power is a duplicate.
+        # This is not synced: a report that is sent again after a loss of power is a duplicate.
         self._write((["answered", *key_of(o), o["seq"]] for o in outcomes), durable=False)
         reach("executor.after_answer_write")
         for each in outcomes:
@@ -228,8 +237,11 @@ class ReportBuffer:
             self._write((["forget", *key] for key in known), durable=False)
 
     def _write(self, entries: Iterable[Entry], *, durable: bool) -> None:
-        """What cannot be written, on a full disk, is sent all the same: it would be lost only if
-        the agent died before there is room. Then the runs end, and the server settles them."""
+        """Append entries to the journal. If the disk is full, the reports are sent all the same.
+
+        They are lost only if the agent dies before there is room. Then the runs end, and the server
+        settles them.
+        """
         try:
             if self._incomplete:
                 self._journal.rewrite(self._snapshot())

@@ -1,4 +1,4 @@
-"""What the log says of a run: its session, its chain and the token of its lease, in fields."""
+"""The fields of a run in log lines: its session, its chain and the token of its lease."""
 
 import logging
 
@@ -8,23 +8,23 @@ ROOT = "REPRISE_ROOT_SESSION_ID"
 
 
 class RunLines(logging.Filter):
-    """Adds the fields to each line that names the key of a lease."""
+    """Adds the fields to each log line that has the key of a lease among its arguments."""
 
     def __init__(self) -> None:
         super().__init__()
         self._roots: dict[LeaseKey, str] = {}
 
     def remember(self, key: LeaseKey, lease: Lease) -> None:
-        """Of which chain the run is; one that an earlier agent began does not say."""
+        """Remember the chain of the run. Runs that an earlier agent started have no chain here."""
         if root := lease["environ"].get(ROOT):
             self._roots[key] = root
 
     def forget(self, key: LeaseKey) -> None:
-        """The run is over."""
+        """Forget the run, which is over."""
         self._roots.pop(key, None)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """logging's hook; every line passes."""
+        """Add the fields and let the line pass. `logging` calls this for each line."""
         for named in record.args if isinstance(record.args, tuple) else ():
             if isinstance(named, LeaseKey):
                 record.session_id = named.session_id

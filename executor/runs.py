@@ -1,4 +1,5 @@
-"""A run's directory: what the session sees, what it leaves, and what a next agent must know."""
+"""The directory of a run: what the session sees, what it leaves, and what a later agent must
+know."""
 
 import ctypes
 import json
@@ -18,7 +19,7 @@ from executor.state import replace_file
 
 MESSAGE_BYTES = 4096
 _PUNCH_HOLE = 0x01 | 0x02
-"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
+"""The flags FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
 _fallocate = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 NOWHERE = Path("/nonexistent")
@@ -26,7 +27,7 @@ NOWHERE = Path("/nonexistent")
 
 @dataclass(frozen=True)
 class RunFiles:
-    """`<runs>/<session id>-<fencing token>/`, which belongs to one lease."""
+    """The files in `<runs>/<session id>-<fencing token>/`, which belongs to one lease."""
 
     key: LeaseKey
     path: Path
@@ -45,7 +46,10 @@ class RunFiles:
 
     @property
     def end_record(self) -> Path:
-        """How the end of a long output goes on from its beginning; see `log_end`."""
+        """Return the file that tells how the end of a long output continues its beginning.
+
+        `log_end` writes it.
+        """
         return self.path / "output.end"
 
     @property
@@ -57,25 +61,26 @@ class RunFiles:
         return self.path / "run.json"
 
     def make_places(self) -> None:
-        """The directories that a process of this machine works in; a pod has its own."""
+        """Create the directories that a local process works in; a pod has its own."""
         for directory in (self.work, self.tmp):
             directory.mkdir(mode=0o700, exist_ok=True)
 
     def read_output(self, offset: int, size: int) -> bytes:
-        # Asked twice a second of each of a thousand runs, most of which have written nothing new.
+        # This is called twice a second for each of a thousand runs, and most have written nothing
+        # new.
         if self.output_size() > offset:
             return _read_regular(self.output, offset, size)
         return b""
 
     def output_size(self) -> int:
-        """Bytes that were written so far, what was freed of them included."""
+        """Return the bytes written so far, including those that were freed."""
         try:
             return self.output.lstat().st_size
         except OSError:
             return 0
 
     def free_output(self, begin: int, end: int) -> bool:
-        """Frees the disk of these bytes; all others stay where they are. False if that fails."""
+        """Free these bytes on disk; all others keep their positions. Return False if that fails."""
         try:
             with _opened(self.output, os.O_WRONLY) as file:
                 return bool(_fallocate(file, _PUNCH_HOLE, begin, end - begin) == 0)
@@ -83,12 +88,15 @@ class RunFiles:
             return False
 
     def empty_output(self) -> None:
-        """Frees the disk. The run writes in append mode, so it goes on at the new end."""
+        """Empty the file to free the disk.
+
+        The run writes in append mode, so it goes on at the new end.
+        """
         with suppress(OSError), _opened(self.output, os.O_WRONLY) as file:
             os.ftruncate(file, 0)
 
     def termination_message(self) -> str:
-        """The end of what the session wrote to its termination log; "" if it wrote none."""
+        """Return the end of what the session wrote to its termination log; "" if it wrote none."""
         try:
             size = self.termination_log.lstat().st_size
         except FileNotFoundError:
@@ -97,10 +105,10 @@ class RunFiles:
         return data.decode("utf-8", "replace")
 
     def write_record(self, process: dict[str, Any] | None) -> None:
-        """Says whose directory this is and, once it runs, by which process (the driver's facts).
+        """Write whose directory this is and, once it runs, the driver's facts of its process.
 
-        Not synced: after a loss of power nothing of the run is left to look for, and the server
-        settles a run that the agent does not name.
+        This is not synced: after a loss of power nothing of the run is left to look for, and the
+        server settles runs that the agent does not name.
         """
         record = {**self.key._asdict(), "process": process}
         replace_file(self.record, json.dumps(record).encode(), durable=False)
@@ -111,21 +119,21 @@ class RunFiles:
 
 
 class Runs(Protocol):
-    """What is kept of runs for the agent that comes after a sudden death of this one."""
+    """The records of runs, kept for the agent that follows a sudden death of this one."""
 
     def create(self, key: LeaseKey) -> RunFiles: ...
 
     def leftovers(self) -> Iterable[RunFiles]:
-        """The runs of earlier agents."""
+        """Return the runs of earlier agents."""
         ...
 
     def retire(self, files: RunFiles) -> None:
-        """The run is over and all of it was told."""
+        """Remove the record of a run that is over and fully reported."""
         ...
 
 
 class RunStore:
-    """All run directories of one state directory."""
+    """The run directories of one state directory."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -139,8 +147,10 @@ class RunStore:
         return files
 
     def leftovers(self) -> Iterator[RunFiles]:
-        """The runs of earlier agents. What has no readable record never ran, or is a rest of a
-        removal: it is removed."""
+        """Yield the runs of earlier agents, and remove directories without a readable record.
+
+        Such a run never started, or its removal was interrupted.
+        """
         for path in sorted(self._path.iterdir()):
             try:
                 record = json.loads((path / "run.json").read_bytes())
@@ -151,14 +161,14 @@ class RunStore:
             yield RunFiles(key, path)
 
     def retire(self, files: RunFiles) -> None:
-        """Makes the directory one that the next agent only removes."""
+        """Remove the record, so that the next agent only removes the directory."""
         reach("executor.before_run_remove")
         files.record.unlink(missing_ok=True)
         reach("executor.after_run_remove")
 
 
 class BareRuns:
-    """Runs without directories: all there is to know of them is in the reports."""
+    """Runs without directories. Everything known of them is in the reports."""
 
     def __init__(self, known: Callable[[], Iterable[LeaseKey]]):
         self._known = known
@@ -170,11 +180,11 @@ class BareRuns:
         return [RunFiles(key, NOWHERE) for key in self._known()]
 
     def retire(self, files: RunFiles) -> None:
-        """There is nothing to retire."""
+        """Do nothing: there is no directory."""
 
 
 def remove_tree(path: Path) -> None:
-    """What cannot be removed now is tried again at the next start."""
+    """Remove a tree as far as possible. The rest is tried again at the next start."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -188,7 +198,7 @@ def _read_regular(path: Path, offset: int, size: int) -> bytes:
 
 @contextmanager
 def _opened(path: Path, access: int) -> Iterator[int]:
-    # The session may have put anything in this place: a link leads elsewhere, a FIFO blocks.
+    # The session may have put anything here: a link could lead elsewhere, a FIFO could block.
     file = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         yield file

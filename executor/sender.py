@@ -1,4 +1,4 @@
-"""The thread that brings reports and returned leases to the server."""
+"""The thread that sends reports and returned leases to the server."""
 
 import logging
 import time
@@ -20,7 +20,8 @@ REFUSED_AS_A_WHOLE = frozenset({400, 413, 422})
 
 
 class ReportSender(Thread):
-    """Sends as soon as there is something, in batches, until the server has answered it."""
+    """Sends reports and returns as soon as there are any, in batches, until the server has
+    answered."""
 
     def __init__(self, buffer: ReportBuffer, connection: Connection, inbox: Inbox):
         super().__init__(name="reports", daemon=True)
@@ -33,7 +34,7 @@ class ReportSender(Thread):
         self._hurried = Event()
 
     def hurry(self) -> None:
-        """There is little time left: no more long pauses between tries."""
+        """Stop making long pauses between tries, because little time is left."""
         self._hurried.set()
 
     def hand_back(self, key: LeaseKey, reason: str, *, own_trouble: bool = False) -> None:
@@ -88,7 +89,8 @@ class ReportSender(Thread):
         try:
             outcomes = self._deliver(batch)
         finally:
-            # Posted after a failure, too: what is no longer in flight can be withdrawn.
+            # This is posted after a failure, too: reports that are no longer in flight can be
+            # withdrawn.
             final = self._buffer.settle(outcomes, boottime())
             self._inbox.post(Answered(final))
         for outcome in final:
@@ -100,8 +102,12 @@ class ReportSender(Thread):
         return True
 
     def _deliver(self, batch: Sequence[Report]) -> Sequence[Outcome]:
-        """No outcome, and a smaller batch next time, if the server refuses this one whole. A
-        report that is refused on its own is given up, so that it does not block the others."""
+        """Send a batch and return the outcomes, which are empty if the server refuses it as a
+        whole.
+
+        The next batch is smaller then. A report that is refused on its own is given up, so that it
+        does not block the others.
+        """
         reach("executor.before_report_send")
         try:
             outcomes = self._connection.call(lambda wire, mine: wire.report(mine, batch))

@@ -1,4 +1,4 @@
-"""The state directory: one agent at a time, and a number that grows with each of its starts."""
+"""The state directory: only one agent at a time uses it, and each start counts its number up."""
 
 import fcntl
 import os
@@ -11,18 +11,18 @@ from executor.failpoints import reach
 
 ID_LENGTH = 64
 TURN_SECONDS = 1.0
-"""A loop that turns faster is not noted each time."""
+"""Least seconds between two notes that the loop turns."""
 
 
 class StateDirTakenError(Exception):
-    """Another agent works on this state directory."""
+    """Another agent uses this state directory."""
 
     def __init__(self, path: Path):
         super().__init__(f"another agent is using the state directory {path}")
 
 
 class StateDir:
-    """Opens `path`, makes it where it is missing, and holds it until the process ends.
+    """The state directory at `path`, created if missing and locked until the process ends.
 
     Raises `StateDirTakenError` and `OSError`.
     """
@@ -43,12 +43,12 @@ class StateDir:
             raise StateDirTakenError(path) from None
 
     def note_answer(self) -> None:
-        """Remember, as the time of a file, that the server has just answered this agent."""
+        """Record by the time of a file that the server has just answered this agent."""
         with suppress(OSError):  # a full disk must not end what still works
             (self.path / "answered").touch(mode=0o600)
 
     def note_turn(self) -> None:
-        """Remember, as the time of a file, that the agent's loop turns."""
+        """Record by the time of a file that the agent's loop turns."""
         now = boottime()
         if now >= self._turned_at + TURN_SECONDS:
             self._turned_at = now
@@ -56,7 +56,10 @@ class StateDir:
                 (self.path / "turned").touch(mode=0o600)
 
     def identity(self) -> str:
-        """What tells this directory from any other that an agent of the same name may have."""
+        """Return the id of this directory.
+
+        Directories of other agents with the same name have another.
+        """
         path = self.path / "id"
         with suppress(FileNotFoundError, UnicodeDecodeError):
             if known := path.read_text("ascii").strip()[:ID_LENGTH]:
@@ -66,7 +69,7 @@ class StateDir:
         return made
 
     def next_incarnation(self) -> int:
-        """One more than at the last start; 1 if that cannot be read."""
+        """Return one more than at the last start; 1 if the last number cannot be read."""
         try:
             last = int((self.path / "incarnation").read_text("ascii"))
         except (FileNotFoundError, ValueError):
@@ -81,9 +84,10 @@ class StateDir:
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
-    """Puts `data` in place of the file in one step; a killed process leaves the old or the new
-    one. With `durable` the same holds for a machine that loses power, and the new one is there
-    on return."""
+    """Replace the file by `data` in one step: a killed process leaves the old or the new file.
+
+    With `durable` the same holds after a loss of power, and the new file is on the disk on return.
+    """
     draft = path.with_name(path.name + ".new")
     with draft.open("wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""A wire on which reports are lost, doubled, reordered and replayed, as a script asks."""
+"""A wire that loses, doubles, reorders and replays reports, as a script asks."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ REPLAYED = 20
 
 
 class UnreliableWire(Wire):
-    """Says what the agent says, badly. What it answers is what the server said of those reports.
+    """Sends the agent's reports unreliably, and returns what the server answered to them.
 
-    `tell` hears the kind of each trouble.
+    It calls `tell` with the kind of each trouble.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class UnreliableWire(Wire):
         return True
 
     def _backwards(self, incarnation: int, reports: Sequence[Report]) -> list[Outcome]:
-        """The last report of each session in a call of its own before all others."""
+        """Send the last report of each session in a first call, and all others in a second."""
         last = {each["session_id"]: each for each in reports}
         first = [each for each in reports if each is not last[each["session_id"]]]
         outcomes = super().report(incarnation, list(last.values()))

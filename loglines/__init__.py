@@ -1,1 +1,1 @@
-"""Log lines of every process: both sides import this, which imports neither."""
+"""Log lines of every process. Both sides of the wire import this package; it imports neither."""

@@ -1,6 +1,6 @@
-"""What belongs to every line of a request or a task: bound here, written by the formatter.
+"""The fields of all log lines of a request or a task: bound here, written by the formatter.
 
-structlog is imported here first and nowhere else but in this package.
+Only this package imports structlog, and this module imports it first.
 """
 
 import sys
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# For its colours structlog imports rich where that is installed: 5 MB and 0.1 s in each process,
-# for what no process here uses.
+# structlog imports rich for its colours if rich is installed. That costs 5 MB and 0.1 s in each
+# process, and no process here uses it.
 if "rich" not in sys.modules:
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
@@ -28,18 +28,18 @@ def bind(**fields: Any) -> None:
 
 
 def clear() -> None:
-    """Forget all that is bound."""
+    """Forget all bound fields."""
     structlog.contextvars.clear_contextvars()
 
 
 def bound(name: str) -> str:
-    """What is bound by this name; empty if nothing is."""
+    """Return the value bound to this name; empty if there is none."""
     return str(structlog.contextvars.get_contextvars().get(name, ""))
 
 
 @contextmanager
 def binding(**fields: Any) -> Iterator[None]:
-    """Bind what is not empty for the length of a block."""
+    """Bind the fields that are not empty for the length of a block."""
     given = {name: value for name, value in fields.items() if value}
     with structlog.contextvars.bound_contextvars(**given):
         yield

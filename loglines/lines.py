@@ -1,8 +1,8 @@
-"""One formatter for all that is logged, as JSON for programs or as a line for people.
+"""The one formatter of all log lines: JSON for programs, or a plain line for people.
 
-Modules log with the standard library; what belongs to a line beside its text is passed as
-`extra`, or bound for all lines of a request or a task with structlog's context variables. Only
-`FIELDS` are written, so that nothing gets into the log by being attached to a record.
+Modules log with the standard library. Further fields are passed as `extra`, or bound for all lines
+of a request or a task with structlog's context variables. Only `FIELDS` are written, so that
+attributes of a record do not get into the log by accident.
 """
 
 import json
@@ -40,22 +40,23 @@ FIELDS = (
     "task_id",
     "threads",
 )
-"""Beside `timestamp`, `level`, `logger`, `event` and `exception`, which every line may have."""
+"""The fields that a line may have beside `timestamp`, `level`, `logger`, `event` and
+`exception`."""
 
 logger = logging.getLogger(__name__)
 
-# Its values may have several lines; behind the full stop the line ends, or the text does that an
-# error is quoted in.
+# The values of the row may have several lines. The row ends with a full stop before the end of the
+# line or before the end of a quotation of the error.
 _ROW = re.compile(r"Failing row contains \(.*?\)\.(?=\n|\\n|['\"]|$)", re.DOTALL)
 
 
 def wanted_format(named: str | None, *, production: bool) -> str:
-    """Return the format that is named, else that of people, and JSON in production."""
+    """Return the named format; without a name JSON in production, else the one for people."""
     return named or ("json" if production else "console")
 
 
 def configuration(named: str, level: str, **levels: str) -> dict[str, Any]:
-    """What `logging.config.dictConfig` takes: everything to standard error, in this format.
+    """Return the argument of `logging.config.dictConfig`: all lines go to standard error.
 
     `level` is that of all loggers but those in `levels`.
     """
@@ -70,7 +71,7 @@ def configuration(named: str, level: str, **levels: str) -> dict[str, Any]:
 
 
 def configure(config: dict[str, Any]) -> None:
-    """Use a configuration; one in JSON also takes what Python itself would write."""
+    """Use a configuration. With JSON, Python's own warnings and tracebacks become lines, too."""
     logging.config.dictConfig(config)
     if config["formatters"]["line"]["named"] == "json":
         logging.captureWarnings(True)
@@ -79,7 +80,7 @@ def configure(config: dict[str, Any]) -> None:
 
 
 def formatter(named: str) -> logging.Formatter:
-    """The formatter of this name."""
+    """Return the formatter of this name."""
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -89,7 +90,7 @@ def formatter(named: str) -> logging.Formatter:
     for_people = named == "console"
     after: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        # Beside its text, where the text of an error that is told in a line may have several.
+        # The traceback is a separate field, because an error's text may have several lines.
         structlog.processors.format_exc_info,
         _without_rows,
         _line if for_people else _json,
@@ -105,7 +106,8 @@ def formatter(named: str) -> logging.Formatter:
 
 
 def _without_rows(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """PostgreSQL tells the row that breaks a constraint, whatever secrets are in it."""
+    """Remove rows from errors: PostgreSQL quotes the row that breaks a constraint, with its
+    secrets."""
     for name in ("event", "exception"):
         if "Failing row contains (" in (text := str(event.get(name, ""))):
             event[name] = _ROW.sub("Failing row contains (...).", text)
@@ -113,13 +115,16 @@ def _without_rows(_logger: WrappedLogger, _name: str, event: EventDict) -> Event
 
 
 def _json(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
-    """One object, with what every line has first."""
+    """Return the line as a JSON object that starts with the fields every line has."""
     first = {name: event.pop(name) for name in ("timestamp", "level", "logger", "event")}
     return json.dumps({**first, **event}, default=str)
 
 
 def _line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
-    """`2031-01-31 12:00:00 WARNING reprise.beat.scheduler: lost the lock request_id=...`"""
+    """Return the line for people.
+
+    `2031-01-31 12:00:00 WARNING reprise.beat.scheduler: lost the lock request_id=...`
+    """
     head = f"{event.pop('timestamp')} {event.pop('level').upper()} {event.pop('logger')}: "
     text, exception = event.pop("event"), event.pop("exception", "")
     said = [f"{name}={value}" for name, value in event.items()]

@@ -1,4 +1,5 @@
-"""What sessions may say of their pods. Pure: the server asks it at creation, executors once more.
+"""The rules on what sessions may say of their pods. Pure.
 
-The only room that both sides of the wire import; it imports none.
+The server checks them at creation, executors again. Both sides of the wire import this package; it
+imports neither.
 """

@@ -1,4 +1,4 @@
-"""The `mounts` of a session: what is to be found at a path in its container."""
+"""The `mounts` of a session: what a container finds at a path."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _LONGEST_PATH = 4096
 
 @dataclass(frozen=True)
 class Mount:
-    """`volume` is the source as in a Kubernetes volume, without its name."""
+    """A mount. `volume` is the source as in a Kubernetes volume, without its name."""
 
     path: str
     volume: Mapping[str, Any]
@@ -22,10 +22,10 @@ class Mount:
 
 
 def read_mount(raw: object) -> Mount:
-    """Reads `{"path", one of SOURCES, "read_only", "sub_path"}`. Raises `ValueError`.
+    """Return the mount in `{"path", one of SOURCES, "read_only", "sub_path"}`. Raises `ValueError`.
 
-    A `config_map`, `secret` or `claim` (a persistent volume's) is the name of one in the project's
-    namespace; an `empty_dir` is `{}`, or has `size_limit` and `medium` ("Memory").
+    A `config_map`, `secret` or `claim` (of a persistent volume) is the name of one in the project's
+    namespace. An `empty_dir` is `{}`, or has `size_limit` and `medium` ("Memory").
     """
     if not isinstance(raw, Mapping):
         raise ValueError("must be an object")

@@ -1,7 +1,8 @@
-"""Kubernetes resource quantities ("500m", "1.5Gi", "2e3") as decimal numbers, as exact as there.
+"""Reads Kubernetes resource quantities ("500m", "1.5Gi", "2e3") as decimals, exactly as Kubernetes
+does.
 
-The grammar is that of Kubernetes' `resource.Quantity`: a signed number, and a binary suffix, a
-decimal one or an exponent.
+The grammar is that of Kubernetes' `resource.Quantity`: a signed number, followed by a binary
+suffix, a decimal one or an exponent.
 """
 
 import math
@@ -13,9 +14,9 @@ _QUANTITY = re.compile(
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?"
 )
 AMOUNT_PATTERN = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?$"
-"""Of amounts as text, for documents; what is written so can still be too much."""
+"""The pattern of an amount as text, for documents. A text that matches can still be too large."""
 LARGEST = 2**63 - 1
-"""Kubernetes holds no more in binary units, and cannot count with more in any."""
+"""The largest quantity. Kubernetes cannot hold more in binary units, nor calculate with more."""
 _BINARY = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
 _DECIMAL = {prefix: 1000**power for power, prefix in enumerate("kMGTPE", 1)}
 _NANO = Decimal("1e-9")
@@ -27,27 +28,27 @@ _SUFFIXES = {
     **{suffix: Decimal(unit) for suffix, unit in (_DECIMAL | _BINARY).items()},
 }
 _LONGEST = 40
-# The digits of the longest text times those of the largest suffix: no product loses any.
+# It holds the digits of the longest text times those of the largest suffix, so products are exact.
 _EXACT = Context(prec=2 * _LONGEST, rounding=ROUND_UP)
 
 
 def parse(text: str | float) -> Decimal:
-    """Read a quantity; a plain number is one, too. Parts of a nano are rounded away from zero.
+    """Return the value of a quantity or plain number. Parts of a nano are rounded away from zero.
 
-    Raises ValueError, in words for the user, for anything else and for what is too large.
+    Raises ValueError, in words for the user, for anything else and for values that are too large.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise ValueError("a quantity must be a number or text like 500m or 1.5Gi")
     quantity = _read(text) if isinstance(text, str) else _exact(text)
     if quantity.copy_abs() > LARGEST:
         raise ValueError("a quantity must be less than 2^63")
-    # Kubernetes holds nothing finer, and leaves nobody without any who asks for something.
+    # Kubernetes holds nothing finer, and rounds up, so that a small request is never nothing.
     rounded = _EXACT.quantize(quantity, _NANO)
     return quantity if rounded == quantity else rounded
 
 
 def parse_resource(text: str | float) -> Decimal:
-    """Read an amount of a resource: a quantity that is not negative. Raises ValueError."""
+    """Return the amount of a resource: a quantity that is not negative. Raises ValueError."""
     quantity = parse(text)
     if quantity < 0:
         raise ValueError("an amount of a resource must not be negative")
@@ -55,7 +56,7 @@ def parse_resource(text: str | float) -> Decimal:
 
 
 def shortest(amount: int, *, decimal: bool = False) -> str:
-    """The shortest exact spelling of a whole amount, in binary units or in decimal ones."""
+    """Return the shortest exact spelling of a whole amount, in binary units or in decimal ones."""
     units = _DECIMAL if decimal else _BINARY
     for suffix, unit in reversed(units.items()):
         if amount and amount % unit == 0:

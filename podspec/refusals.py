@@ -1,4 +1,4 @@
-"""What nobody may ask of a pod unless an operator says otherwise."""
+"""The fields of a pod that no session may use unless an operator allows them."""
 
 import json
 import re
@@ -14,17 +14,17 @@ _HANDLERS = (
     *("lifecycle.postStart", "lifecycle.preStop"),
 )
 _STORAGE = (
-    # Each names its storage itself, and the node mounts it with rights that are not the pod's.
+    # Each names its storage itself, and the node mounts it with more rights than the pod has.
     *("nfs", "csi", "gitRepo", "iscsi", "fc", "rbd", "cephfs", "glusterfs", "flexVolume"),
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk"),
     *("flocker", "photonPersistentDisk", "portworxVolume", "quobyte", "scaleIO", "storageos"),
     "vsphereVolume",
 )
 _ANNOTATIONS = (
-    # Profiles, as before there were fields for them.
+    # Profiles, from before there were fields for them.
     *("container.apparmor.security.beta.kubernetes.io/*", "seccomp.security.alpha.kubernetes.io/*"),
     "container.seccomp.security.alpha.kubernetes.io/*",
-    # What a network plugin does for a pod: other networks, addresses, routes, rates.
+    # Commands to network plugins: other networks, addresses, routes, rates.
     *("k8s.v1.cni.cncf.io/*", "v1.multus-cni.io/*", "cni.projectcalico.org/*", "*cilium.io/*"),
     *("io.cilium.*", "ovn.kubernetes.io/*", "k8s.ovn.org/*", "vpc.amazonaws.com/*"),
     *("traffic.sidecar.istio.io/*", "config.linkerd.io/skip-*"),
@@ -63,22 +63,24 @@ REFUSED: tuple[str, ...] = (
     *(f"metadata.annotations[{key}]" for key in _ANNOTATIONS),
     *(f"metadata.{name}" for name in _SAID_BY_REPRISE),
 )
-"""Whatever reaches beyond the pod, into its node, its network or others' storage, or past the
-cluster's scheduler; and what Reprise says itself, so that it would not be heard.
+"""The refused fields of a `pod_spec`.
 
-Each is a path of fields in a pod's `spec`, or in its `metadata`. `[]` goes into every item of a
-list, `[name]` to a key of an object, where `*` stands for anything. `=value` means this value only,
-again with `*`, and `=` alone that the field is not given. A field that is absent, null, false, 0 or
-empty asks for nothing.
+They reach beyond the pod: into its node, its network, the storage of others, or past the cluster's
+scheduler. The fields that Reprise sets itself are refused, too, because they would be overwritten.
+
+Each is a path of fields in a pod's `spec`, or in its `metadata`. `[]` stands for every item of a
+list, `[name]` for a key of an object, where `*` matches anything. `=value` refuses only this value,
+again with `*`. `=` alone refuses that the field is missing. A field that is absent, null, false, 0
+or empty is never refused otherwise.
 """
 
 _KEY = re.compile(r"(?P<path>.+)\[(?P<key>[^\]]+)\]")
 
 
 def refused_paths(allowed: Collection[str] = (), added: Iterable[str] = ()) -> tuple[str, ...]:
-    """`REFUSED` without what an operator allows, and with what else is refused.
+    """Return `REFUSED` without the paths that an operator allows, and with the added ones.
 
-    Raises `ValueError` for what is allowed although nothing refuses it: it may be misspelt.
+    Raises `ValueError` if an allowed path is not in `REFUSED`: it may be misspelt.
     """
     if unknown := sorted(set(allowed) - set(REFUSED)):
         raise ValueError(f"not refused anyway: {', '.join(unknown)}")
@@ -88,13 +90,14 @@ def refused_paths(allowed: Collection[str] = (), added: Iterable[str] = ()) -> t
 def refusal(
     pod_spec: Mapping[str, Any], spec: Mapping[str, Any], refused: Iterable[str]
 ) -> str | None:
-    """The first of the refused that a `pod_spec` asks for, with where it does; None if none.
+    """Return the first refused field that a `pod_spec` uses, with its place; None if there is none.
 
-    `spec` is the pod's own, which may be all of the `pod_spec`.
+    `spec` is the pod's own, which may be the whole `pod_spec`.
     """
     inner = "" if spec is pod_spec else "spec."
     metadata = pod_spec.get("metadata") or {}
-    # Most specifications are short, and there are many rules.
+    # A quick check of the first two fields: most specifications are short, and there are many
+    # rules.
     outer = {False: _fields(spec), True: _fields(metadata)}
     for rule in map(_parsed, refused):
         fields = outer[rule.of_metadata].get(rule.begin)
@@ -107,8 +110,11 @@ def refusal(
 
 
 class _Rule(NamedTuple):
-    """`begin` and `then` are the first fields of the path, below `metadata` if it is of that; `key`
-    is a pattern of keys, and `only` the value that is refused, "" for any."""
+    """A parsed path of `REFUSED`.
+
+    `begin` and `then` are the first two fields, below `metadata` if `of_metadata`. `key` is a
+    pattern of keys, and `only` the value that is refused, "" for any.
+    """
 
     begin: str
     then: str
@@ -120,7 +126,7 @@ class _Rule(NamedTuple):
 
 
 def _fields(value: object) -> Mapping[str, Collection[str]]:
-    """The fields of an object, and for each the fields of what it has there, or of the items."""
+    """Return the fields of an object, each with the fields inside of it or of its items."""
     found: dict[str, Collection[str]] = {}
     for name, inner in value.items() if isinstance(value, Mapping) else ():
         items = inner if isinstance(inner, list) else [inner]
@@ -173,7 +179,7 @@ def _is_one_of(found: object, only: str) -> bool:
 
 
 def values(value: object, path: str, place: str = "") -> Iterator[tuple[str, object]]:
-    """Give every value at the path, with where it is; what is of another shape has none."""
+    """Yield every value at the path, with its place. Values of another shape are skipped."""
     step, _, rest = path.partition(".")
     name = step.removesuffix("[]")
     if not isinstance(value, Mapping) or name not in value:

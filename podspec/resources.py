@@ -1,5 +1,8 @@
-"""What a session asks for, in one of two forms: plain amounts by resource, each what the session
-gets and may use at most; or `requests` and `limits`."""
+"""The resources that a session asks for, in one of two forms.
+
+Plain amounts by resource are both what the session gets and its limit. The other form is `requests`
+and `limits`.
+"""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -12,19 +15,19 @@ Amounts = dict[str, Decimal]
 
 
 def grouped(resources: Mapping[str, Any]) -> bool:
-    """Whether they are `requests` and `limits`."""
+    """Return whether the resources are given as `requests` and `limits`."""
     return any(group in resources for group in GROUPS)
 
 
 def groups(resources: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The amounts as `requests` and `limits`, as they are written: plain ones are both."""
+    """Return the amounts as `requests` and `limits`, unparsed; plain amounts are both."""
     if not grouped(resources):
         return dict.fromkeys(GROUPS, resources)
     return {group: resources.get(group) or {} for group in GROUPS}
 
 
 def check(resources: object) -> None:
-    """Raise ValueError, in words for the user, unless this is what a session can ask for."""
+    """Raise ValueError, in words for the user, unless these are valid resources of a session."""
     if not isinstance(resources, Mapping):
         raise ValueError("must be an object of resource names and quantities")
     if grouped(resources) and resources.keys() - set(GROUPS):
@@ -40,17 +43,23 @@ def check(resources: object) -> None:
 
 
 def requested(resources: Mapping[str, Any]) -> Amounts:
-    """What is to be kept for each pod: its `requests`, or else its `limits`. Raises ValueError."""
+    """Return what is reserved for each pod: its `requests`, or else its `limits`.
+
+    Raises ValueError.
+    """
     return _parsed(resources, "limits", "requests")
 
 
 def limited(resources: Mapping[str, Any]) -> Amounts:
-    """What each pod may use at most: its `limits`, or else its `requests`. Raises ValueError."""
+    """Return what each pod may use at most: its `limits`, or else its `requests`.
+
+    Raises ValueError.
+    """
     return _parsed(resources, "requests", "limits")
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of amounts by resource."""
+    """Return the sum of amounts by resource."""
     summed: Amounts = {}
     for part in parts:
         for name, value in part.items():
@@ -59,7 +68,7 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 
 
 def _parsed(resources: Mapping[str, Any], *names: str) -> Amounts:
-    """The last of the groups has the last word."""
+    """Return the amounts of the groups together; a later group wins."""
     found = groups(resources)
     said = {name: amount for group in names for name, amount in found[group].items()}
     return {name: parse_resource(amount) for name, amount in said.items()}

@@ -1,4 +1,4 @@
-"""A `pod_spec` as users write it: a pod's `spec`, or a pod (or its template) that has one."""
+"""The `pod_spec` of a user: a pod's `spec`, or a pod (or its template) that has one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -9,12 +9,12 @@ from podspec.refusals import REFUSED, refusal, refused_paths, values
 __all__ = ["MAIN", "REFUSED", "main_index", "problem", "refused_paths", "spec_of"]
 
 MAIN = "main"
-"""The container that runs the session, by name; without one of this name it is the first."""
+"""The name of the container that runs the session. If there is none, it is the first container."""
 
 _BOTH = ("containers[]", "initContainers[]")
 _WORDS: Mapping[type, str] = {dict: "an object", list: "a list of objects"}
 _AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-# Read here or laid over; what is wrong elsewhere, the cluster says.
+# The shapes of the fields that are read or merged here. The cluster checks all others.
 _OUTER: Mapping[str, type] = {
     "spec": dict,
     "metadata": dict,
@@ -33,13 +33,13 @@ _SHAPES: Mapping[str, type] = {
 
 
 def spec_of(pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pod's `spec` itself."""
+    """Return the `spec` of the pod."""
     inner = pod_spec.get("spec")
     return inner if isinstance(inner, Mapping) else pod_spec
 
 
 def without_values(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with null in place of what its containers' variables are said to be."""
+    """Return a copy with null in place of the values of all container variables."""
     copy = deepcopy(dict(pod_spec))
     for path in ("containers[].env[]", "initContainers[].env[]", "ephemeralContainers[].env[]"):
         for _, variable in values(spec_of(copy), path):
@@ -49,15 +49,15 @@ def without_values(pod_spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main_index(containers: Sequence[Mapping[str, Any]]) -> int:
-    """Which of the containers runs the session; there has to be one."""
+    """Return the index of the container that runs the session. The list must not be empty."""
     names = [container.get("name") for container in containers]
     return names.index(MAIN) if MAIN in names else 0
 
 
 def problem(pod_spec: Mapping[str, Any], refused: Iterable[str] = REFUSED) -> str | None:
-    """What is wrong with a `pod_spec`, beginning with the path of the field; None if nothing is.
+    """Return what is wrong with a `pod_spec`, starting with the field's path; None if it is valid.
 
-    Unknown fields are the cluster's to judge. `refused` are paths as in `REFUSED`.
+    Unknown fields are left to the cluster. `refused` are paths as in `REFUSED`.
     """
     spec = spec_of(pod_spec)
     prefix = "" if spec is pod_spec else "spec."

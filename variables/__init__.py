@@ -1,1 +1,4 @@
-"""Typed variables of the environment: both sides declare theirs so; this imports neither."""
+"""Typed variables of the environment.
+
+Both sides of the wire declare theirs with this package; it imports neither.
+"""

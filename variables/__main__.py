@@ -1,4 +1,7 @@
-"""`python -m variables MODULE...`: a page with tables of what these modules declare."""
+"""Prints a page with tables of the variables that some modules declare.
+
+`python -m variables MODULE...`
+"""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +24,7 @@ This page is written by `make schema`, from the declarations.
 
 
 def text_of(value: object) -> str:
-    """Return a default as one would write it into the environment."""
+    """Return a default as one would write it in the environment."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -38,7 +41,7 @@ def page(modules: list[str]) -> str:
 
 
 def _declarations(module: str) -> Iterator[type[Any]]:
-    """Return the dataclasses of a module that declare variables of their own, in their order."""
+    """Yield the dataclasses of a module that declare variables themselves, in their order."""
     for each in vars(import_module(module)).values():
         ours = isinstance(each, type) and is_dataclass(each) and each.__module__ == module
         if ours and "__annotations__" in vars(each):

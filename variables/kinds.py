@@ -1,4 +1,4 @@
-"""Kinds of variables: how a text becomes a value, and which texts are allowed. Pure."""
+"""The kinds of variables: how a text becomes a value, and which texts are allowed. Pure."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -13,18 +13,18 @@ T = TypeVar("T")
 YES = ("1", "true", "yes", "on")
 NO = ("0", "false", "no", "off")
 MOST = 1_000_000_000
-"""Every whole number has a bound: PostgreSQL's integers have one, too."""
+"""The bound of every whole number, because PostgreSQL's integers have one, too."""
 CENTURY = 100 * 365 * 86_400
-"""Seconds; much longer ones overflow when they are added to a date."""
+"""The longest time in seconds. Much longer times overflow when added to a date."""
 
 
 class WrongValueError(ValueError):
-    """A value that is not allowed; the text says why, without the value of a secret."""
+    """A value that is not allowed. The text says why, without the value of a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """How a text becomes a value: `parse` raises `ValueError` for a text that is not `allowed`.
+    """A kind of variable. `parse` raises `ValueError` for a text that is not `allowed`.
 
     An empty text counts as absent, unless `refuses_empty`.
     """
@@ -35,7 +35,7 @@ class Kind(Generic[T]):
     refuses_empty: bool = False
 
     def read(self, text: str) -> T:
-        """Return the value of a text; raise `WrongValueError`."""
+        """Return the value of a text. Raises `WrongValueError`."""
         try:
             return self.parse(text)
         except WrongValueError:
@@ -46,7 +46,7 @@ class Kind(Generic[T]):
 
 
 def choice(*allowed: str) -> Kind[str]:
-    """Return the kind of which there are only these values."""
+    """Return the kind that allows only these values."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -66,7 +66,7 @@ def whole(least: int = 0, most: int = MOST) -> Kind[int]:
 
 
 def seconds(*, most: int = CENTURY) -> Kind[float]:
-    """Return the kind of times that may be 0."""
+    """Return the kind of numbers of seconds; 0 is allowed."""
 
     def parse(text: str) -> float:
         return _within(float(text), 0, most)
@@ -75,7 +75,7 @@ def seconds(*, most: int = CENTURY) -> Kind[float]:
 
 
 def above_zero(unit: str, most: int = CENTURY) -> Kind[float]:
-    """Return the kind of numbers of a unit, of which 0 makes no sense."""
+    """Return the kind of numbers above 0 in a unit."""
 
     def parse(text: str) -> float:
         if (number := _within(float(text), 0, most)) == 0:
@@ -95,7 +95,7 @@ def _within(number: N, least: float, most: float) -> N:
 
 
 def listed(item: Kind[T], *, separator: str = ",", between: str = "commas") -> Kind[tuple[T, ...]]:
-    """Return the kind of lists; blanks around an item and empty items do not count."""
+    """Return the kind of lists. Blanks around items and empty items are ignored."""
 
     def parse(text: str) -> tuple[T, ...]:
         items = [each.strip() for each in text.split(separator) if each.strip()]
@@ -118,7 +118,7 @@ def matching(accepts: Callable[[str], object], allowed: str) -> Kind[str]:
 
 
 def one_of(paths: Iterable[str], allowed: str) -> Kind[str]:
-    """Return the kind of texts that a long list has; `allowed` says which list."""
+    """Return the kind of texts in a long list; `allowed` says which list."""
     return matching(frozenset(paths).__contains__, allowed)
 
 

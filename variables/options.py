@@ -1,4 +1,4 @@
-"""Options of a command line that say what a variable could say."""
+"""Command-line options that stand for variables."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from variables.kinds import Kind, T, WrongValueError
 
 
 def option(kind: Kind[T]) -> Callable[[str], T]:
-    """Return what argparse takes as the type of an option."""
+    """Return the function that argparse takes as the type of an option of this kind."""
 
     def parse(text: str) -> T:
         try:

@@ -16,7 +16,7 @@ from variables.kinds import Kind, WrongValueError
 
 PREFIX = "REPRISE_"
 ALIKE = 0.8
-"""How alike two names are of which one is probably the other, misspelt."""
+"""Similarity from which an unknown name is taken for a misspelt one."""
 _KEY = "variable"
 
 T = TypeVar("T")
@@ -25,8 +25,10 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A declared variable; `field` is its attribute, and `absent` says what its absence means
-    where the default does not."""
+    """A declared variable.
+
+    `field` is its attribute. `absent` says what its absence means if the default does not.
+    """
 
     field: str
     name: str
@@ -37,13 +39,13 @@ class Variable:
 
 
 def variable(kind: Kind[T], default: D, meaning: str, *, name: str = "", absent: str = "") -> T | D:
-    """Declare a variable; without `name` it is called `REPRISE_` and the field in capitals."""
+    """Declare a variable. Without `name` it is called `REPRISE_` and the field in capitals."""
     metadata = {_KEY: (kind, meaning, name, absent)}
     return cast("T | D", field(default=default, repr=not kind.secret, metadata=metadata))
 
 
 def declared(declarations: type[Any]) -> Iterator[Variable]:
-    """Return the variables of a dataclass."""
+    """Yield the variables of a dataclass."""
     for each in fields(declarations):
         kind, meaning, name, absent = each.metadata[_KEY]
         name = name or PREFIX + each.name.upper()
@@ -51,7 +53,7 @@ def declared(declarations: type[Any]) -> Iterator[Variable]:
 
 
 def read(declarations: type[D], environ: Mapping[str, str]) -> tuple[D, list[str]]:
-    """Return the values, and a line for each variable that is wrong and has its default instead."""
+    """Return the values, and a line for each wrong variable, which has its default instead."""
     values, wrong = {}, []
     for each in declared(declarations):
         text = environ.get(each.name)
@@ -65,9 +67,9 @@ def read(declarations: type[D], environ: Mapping[str, str]) -> tuple[D, list[str
 
 
 def misspelt(declarations: type[Any], environ: Mapping[str, str]) -> list[str]:
-    """Return a line for each variable that nothing declares, but that is called nearly so.
+    """Return a line for each undeclared variable with a name close to a declared one.
 
-    Others are left alone: they belong to other parts, or to whoever runs them.
+    Others are ignored: they belong to other parts, or to whoever runs them.
     """
     known = {each.name.removeprefix(PREFIX): each.name for each in declared(declarations)}
     lines = []

@@ -1,1 +1,1 @@
-"""Other queues, with the same work: jobs that fail twice and then succeed."""
+"""Other job queues with the same work: jobs that fail twice and then succeed."""

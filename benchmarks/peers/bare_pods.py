@@ -1,9 +1,9 @@
-"""A bare loop of the Kubernetes client that the executor uses: it creates pods and does no more.
+"""A bare loop of the executor's Kubernetes client. It only creates pods.
 
 python -m benchmarks.peers.bare_pods KUBECONFIG BODIES AT_ONCE
 
-`BODIES` is a file with an array of pods. With `AT_ONCE` 1 each is created when the one before it
-has been; otherwise so many tasks share them. Prints how many seconds that took.
+`BODIES` is a file with an array of pods. With `AT_ONCE` 1 they are created one after the other;
+otherwise this number of tasks shares them. It prints the seconds that this took.
 """
 
 import asyncio
@@ -21,9 +21,12 @@ Pod = dict[str, Any]
 
 
 async def create_all(kubeconfig: str, bodies: list[Pod], at_once: int) -> float:
-    """Seconds from the first call to the last answer; raises `SystemExit` if one was refused."""
+    """Return the seconds from the first call to the last answer.
+
+    Raises `SystemExit` if a call was refused.
+    """
     configuration = Configuration()
-    # As the executor has it: else each call would read a file of passwords.
+    # As in the executor: otherwise each call would read the netrc file.
     configuration.client_session_kwargs = {"trust_env": False}
     await load_kube_config(config_file=kubeconfig, client_configuration=configuration)
     async with ApiClient(configuration) as client:

@@ -31,14 +31,14 @@ settings.ROOT_URLCONF, settings.MIDDLEWARE, settings.TEMPLATES = __name__, [], [
 
 
 def _sent(act: Callable[[], object]) -> list[Statement]:
-    """What `act` sends to the database."""
+    """Return the statements that `act` sends to the database."""
     sent: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, *rest: Any) -> Any:
         sent.append((sql, params))
         return execute(sql, params, *rest)
 
-    connection.ensure_connection()  # which sends something of its own
+    connection.ensure_connection()  # connecting sends statements of its own
     with connection.execute_wrapper(note):
         act()
     return sent
@@ -50,7 +50,7 @@ def _member() -> Any:
     from sessions_app.authorization import Actor
 
     actor = Actor(user=User.objects.get(username=MEMBER))
-    actor.reach()  # reads the memberships, which are no part of a list
+    actor.reach()  # this reads the memberships, which is not part of a list
     return actor
 
 
@@ -74,7 +74,7 @@ def _statement_by_id(of_chain: bool) -> str:
 
 @cache
 def _making() -> tuple[UUID, UUID, list[Statement]]:
-    """The ids of a session and of its specification, and what makes them."""
+    """Return the ids of a session and of its specification, and the statements that create them."""
     from sessions_app.api.requests.bodies import SessionCreate
     from sessions_app.authorization import Action
     from sessions_app.models import Session
@@ -102,12 +102,12 @@ def _rows(sql: str, params: Any) -> list[dict[str, Any]]:
 
 def _answer(content: Any, status: int = 200) -> JsonResponse:
     response = JsonResponse(content, status=status, safe=False)
-    response["Content-Length"] = len(response.content)  # so that the connection is kept
+    response["Content-Length"] = len(response.content)  # this keeps the connection open
     return response
 
 
 def list_sessions(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """The member's newest sessions."""
+    """Return the member's newest sessions."""
     page, *others = _list_statements()
     rows = _rows(*page)
     for statement in others:
@@ -116,17 +116,17 @@ def list_sessions(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 
 
 def get_session(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
-    """One session."""
+    """Return one session."""
     return _answer(_rows(_statement_by_id(False), [session_id]))
 
 
 def attempts(request: HttpRequest, session_id: UUID) -> JsonResponse:  # noqa: ARG001
-    """Its chain."""
+    """Return the chain of a session."""
     return _answer(_rows(_statement_by_id(True), [session_id]))
 
 
 def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """One more session."""
+    """Create one more session."""
     from uuid_utils.compat import uuid7
 
     session, spec, (place, *statements) = _making()

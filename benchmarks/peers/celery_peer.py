@@ -27,7 +27,7 @@ app.conf.update(
 
 
 class Failure(Exception):
-    """What every job does at first."""
+    """The failure of a job."""
 
 
 @app.task(
@@ -38,7 +38,7 @@ class Failure(Exception):
     default_retry_delay=0,
 )
 def flaky(self: "Task[Any, Any]") -> None:
-    """Fail twice, then say that it is done."""
+    """Fail twice, then record the success."""
     if self.request.retries < FAILURES:
         raise Failure
     with open(os.environ["REPRISE_BENCH_DONE"], "ab", buffering=0) as done:  # noqa: PTH123  # one write
@@ -46,7 +46,7 @@ def flaky(self: "Task[Any, Any]") -> None:
 
 
 def submit(jobs: int) -> None:
-    """Enqueue so many jobs."""
+    """Enqueue this number of jobs."""
     with app.producer_pool.acquire(block=True) as producer:
         for _ in range(jobs):
             flaky.apply_async(producer=producer)

@@ -1,6 +1,6 @@
-"""pgqueuer: jobs are rows that are fetched in batches, and their ends are written in batches.
+"""pgqueuer: jobs are rows. They are fetched in batches, and their ends are written in batches.
 
-A retry is a statement of its own there, so that a worker has several connections.
+A retry takes a statement of its own, so a worker has several connections.
 
 python -m benchmarks.peers.pgqueuer_peer URL BATCH                 is one worker
 """
@@ -24,13 +24,13 @@ from psycopg_pool import AsyncConnectionPool
 FAILURES = 2
 CHUNK = 1_000
 WRITERS = 8
-"""Connections of one worker; with one alone it is half as fast, with more no faster."""
+"""Connections of one worker. With one it is half as fast, with more than these no faster."""
 POLL = timedelta(milliseconds=10)
-"""How soon an empty queue is looked at again while jobs are on their way."""
+"""Pause before an empty queue is polled again while jobs are on their way."""
 
 
 def prepare(url: str) -> None:
-    """Make its tables, or empty them."""
+    """Create the tables, or empty them."""
 
     async def install() -> None:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -43,7 +43,7 @@ def prepare(url: str) -> None:
 
 
 def submit(url: str, jobs: int) -> None:
-    """Enqueue so many jobs."""
+    """Enqueue this number of jobs."""
 
     async def enqueue() -> None:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
@@ -56,7 +56,7 @@ def submit(url: str, jobs: int) -> None:
 
 
 def finished(connection: "psycopg.Connection[tuple[int]]") -> int:
-    """How many jobs have succeeded."""
+    """Return how many jobs have succeeded."""
     row = connection.execute(
         "SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'"
     ).fetchone()
@@ -64,8 +64,10 @@ def finished(connection: "psycopg.Connection[tuple[int]]") -> int:
 
 
 class _Driver(PsycopgDriver):
-    """Listens on a connection of its own: on the one that works, each statement would wait for
-    the wait for notifications to end."""
+    """Listens on a separate connection.
+
+    On the working connection each statement would wait for the wait for notifications to end.
+    """
 
     def __init__(
         self, listening: "psycopg.AsyncConnection[Any]", working: AsyncConnectionPool[Any]

@@ -15,7 +15,7 @@ CHUNK = 1_000
 
 
 class Failure(Exception):
-    """What every job does at first."""
+    """The failure of a job."""
 
 
 def _app(connector: procrastinate.BaseConnector) -> procrastinate.App:
@@ -30,7 +30,7 @@ def _app(connector: procrastinate.BaseConnector) -> procrastinate.App:
 
 
 def prepare(url: str) -> None:
-    """Make its tables, or empty them."""
+    """Create the tables, or empty them."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()
         if row and row[0]:
@@ -41,14 +41,14 @@ def prepare(url: str) -> None:
 
 
 def submit(url: str, jobs: int) -> None:
-    """Enqueue so many jobs."""
+    """Enqueue this number of jobs."""
     with (app := _app(procrastinate.SyncPsycopgConnector(conninfo=url))).open():
         for start in range(0, jobs, CHUNK):
             app.configure_task("flaky").batch_defer(*[{}] * min(CHUNK, jobs - start))
 
 
 def finished(connection: "psycopg.Connection[tuple[int]]") -> int:
-    """How many jobs have succeeded."""
+    """Return how many jobs have succeeded."""
     row = connection.execute(
         "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
     ).fetchone()

@@ -1,7 +1,7 @@
-"""The Reprise SDK: `Client` is its door.
+"""The Reprise SDK. Its entry point is `Client`.
 
-What needs the HTTP library or pydantic is loaded when it is first asked for: most of the time that
-a start of the command takes would go there.
+Modules that need the HTTP library or pydantic are loaded on first use, because they take most of
+the time that the command needs to start.
 """
 
 from importlib import import_module

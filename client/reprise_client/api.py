@@ -1,4 +1,4 @@
-"""The client of the REST API: one method for each call, typed answers."""
+"""The client of the REST API: one method for each call, with typed answers."""
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,8 +42,8 @@ class Client(
 ):
     """Calls one server with one token; usable as a context manager.
 
-    `url` is the server's origin, such as `http://127.0.0.1:8000`; `project` (`domain/name`) is
-    what new sessions and lists of sessions are about when a call names none.
+    `url` is the server's origin, such as `http://127.0.0.1:8000`. `project` (`domain/name`) is the
+    default project of new sessions and of lists of sessions.
 
     Every method raises `ServerUnreachable`, `ApiError` or `InvalidAnswer` (see `errors`).
     """
@@ -56,10 +56,10 @@ class Client(
     def session_create(
         self, *, retry_policy: RetryPolicy | Mapping[str, Any] | None = None, **fields: Any
     ) -> Session:
-        """Submits a session; `fields` are the others of the API's create body.
+        """Submit a session; `fields` are the other fields of the API's create body.
 
-        Safe to repeat: a `creation_id` is made up if none is given, and the server answers a
-        second submission of the same one with the session that it already has.
+        This is safe to repeat. A `creation_id` is generated if none is given, and the server
+        answers a second submission with the same one with the session that it already has.
         """
         own = {} if retry_policy is None else {"retry_policy": retry_policy}
         body = {"creation_id": str(uuid.uuid4()), **fields, **written_out(own)}
@@ -68,9 +68,9 @@ class Client(
         return self._send(Session, "POST", "/sessions/", body, idempotent=True)
 
     def sessions_create(self, bodies: Iterable[Mapping[str, Any]]) -> list[BulkOutcome]:
-        """Submits up to 1,000 sessions in one call; an outcome for each, in their order.
+        """Submit up to 1,000 sessions in one call, and return an outcome for each, in order.
 
-        One that is refused does not stop the others. Safe to repeat, as `session_create` is.
+        A refused session does not stop the others. This is safe to repeat, like `session_create`.
         """
         own = {} if self.project is None else {"project": self.project}
         items = [{"creation_id": str(uuid.uuid4()), **own, **written_out(body)} for body in bodies]
@@ -80,9 +80,9 @@ class Client(
         return [parsed(BulkOutcome, item, path) for item in listed(results, path)]
 
     def sessions(self, **filters: Any) -> Iterator[Session]:
-        """All sessions that pass the filters, page by page (`page_size` is the size of one).
+        """Yield all sessions that match the filters; `page_size` is the size of a page.
 
-        Without a `project` filter those of the client's project; `project=None` lifts that.
+        Without a `project` filter only the client's project is listed; `project=None` lists all.
         """
         if self.project is not None:
             filters.setdefault("project", self.project)
@@ -92,22 +92,25 @@ class Client(
         return self._get(Session, f"/sessions/{part(session_id)}/")
 
     def attempts(self, session_id: str) -> list[Attempt]:
-        """The chain of any of its members, oldest first."""
+        """Return all attempts of the session's chain, oldest first."""
         path = f"/sessions/{part(session_id)}/attempts/"
         answer = self._transport.request("GET", path)
         return [parsed(Attempt, item, path) for item in listed(answer, path)]
 
     def decision(self, session_id: str) -> Decision:
-        """Why this session's failure was or was not retried; a 404 if nothing was decided."""
+        """Return why this session's failure was or was not retried.
+
+        Raises a 404 if nothing was decided.
+        """
         return self._get(Decision, f"/sessions/{part(session_id)}/retry-decision/")
 
     def cancel(self, session_id: str) -> Session:
-        """Cancels the whole chain; repeating it is harmless."""
+        """Cancel the whole chain. This is safe to repeat."""
         path = f"/sessions/{part(session_id)}/cancel/"
         return self._send(Session, "POST", path, {}, idempotent=True)
 
     def preempt(self, session_id: str, *, reason: str = "") -> Session:
-        """Takes a run off its executor; it comes back as its policies say. Safe to repeat.
+        """Stop a run on its executor; its policies decide whether it is retried. Safe to repeat.
 
         A session that no executor has accepted yet goes back to its queue.
         """
@@ -115,9 +118,9 @@ class Client(
         return self._send(Session, "POST", path, {"reason": reason}, idempotent=True)
 
     def retry(self, session_id: str, *, resources: Mapping[str, Any] | None = None) -> Session:
-        """Makes the next attempt now, whatever the budgets say, and gives it back.
+        """Create the next attempt now, ignoring budgets, and return it.
 
-        It gets the resources of this one, with those that are given in their place.
+        It gets the resources of this attempt, with the given ones replaced.
         """
         body = {"resources": dict(resources)} if resources else {}
         return self._send(Session, "POST", f"/sessions/{part(session_id)}/retry/", body)
@@ -130,10 +133,10 @@ class Client(
         limit: int | None = None,
         after: str | None = None,
     ) -> BulkChanges:
-        """Cancels the chains whose newest attempts pass the filters (those of `sessions`).
+        """Cancel the chains whose newest attempts match the filters, which are those of `sessions`.
 
-        Up to 1,000 or `limit` in a call; `after` goes on where the page before ended. A dry run
-        says what would happen and changes nothing.
+        One call cancels up to 1,000 or `limit`; `after` continues where the previous page ended. A
+        dry run says what would happen and changes nothing.
         """
         body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
         return self._send(BulkChanges, "POST", "/sessions/bulk-cancel/", body, idempotent=True)
@@ -147,9 +150,10 @@ class Client(
         limit: int | None = None,
         after: str | None = None,
     ) -> BulkChanges:
-        """Retries the newest attempts that pass the filters, within the limits of retries a minute.
+        """Retry the newest attempts that match the filters, within the limits of retries per
+        minute.
 
-        Otherwise as `retry`, page by page as `sessions_cancel_bulk`.
+        Otherwise it works like `retry`, page by page like `sessions_cancel_bulk`.
         """
         body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
         if resources:
@@ -164,7 +168,7 @@ class Client(
     def watch(
         self, session_id: str, *, chain: bool = True, timeout: float | None = None
     ) -> Iterator[Session]:
-        """Yields the session, and with `chain` the attempts after it, on every change."""
+        """Yield the session on every change; with `chain` also its later attempts."""
         return watch(self.session, session_id, chain=chain, timeout=timeout)
 
     def wait(
@@ -175,10 +179,10 @@ class Client(
         timeout: float | None = None,
         on_change: Callable[[Session], None] | None = None,
     ) -> Session:
-        """The last attempt, once it has ended and no retry waits.
+        """Wait until the last attempt has ended and no retry waits, and return that attempt.
 
-        With `chain=False` this very session once it is final. `on_change` is called with every
-        new state on the way. Raises `WaitTimeout` after `timeout` seconds.
+        With `chain=False` wait for this session only. `on_change` is called with every new state on
+        the way. Raises `WaitTimeout` after `timeout` seconds.
         """
         session: Session | None = None
         for session in self.watch(session_id, chain=chain, timeout=timeout):
@@ -190,7 +194,7 @@ class Client(
     # Logs and events
 
     def logs(self, session_id: str, *, offset: int | None = None, tail: int | None = None) -> bytes:
-        """The log as it is now, from byte `offset` or the last `tail` lines of it."""
+        """Return the present log from byte `offset`, or its last `tail` lines."""
         params = present({"offset": offset, "tail": tail})
         path = f"/sessions/{part(session_id)}/logs/"
         with self._transport.stream(path, params=params) as response:
@@ -199,18 +203,19 @@ class Client(
     def follow_logs(
         self, session_id: str, *, offset: int = 0, tail: int | None = None
     ) -> Iterator[str]:
-        """The log in pieces of text as it grows, to its end; cut connections are taken up again."""
+        """Yield the log as text while it grows, to its end. Cut connections are resumed."""
         reader = LogReader(self._transport, part(session_id), offset=offset, tail=tail)
         yield from to_the_end(lambda: self.session(session_id).final, reader.stream)
         if rest := reader.rest():
             yield rest
 
     def events(self, session_id: str, *, after: str | int | None = None) -> Iterator[Event]:
-        """The events recorded so far, oldest first, from the one behind `after`."""
+        """Yield the events recorded so far, oldest first; with `after` only those after that
+        event."""
         return self._pages(Event, f"/sessions/{part(session_id)}/events/", {"after": after})
 
     def follow_events(self, session_id: str, *, after: str | int | None = None) -> Iterator[Event]:
-        """The events as they happen, until the server ends the stream of a final session."""
+        """Yield the events as they happen, until the server ends the stream of a final session."""
         path = f"/sessions/{part(session_id)}/events/"
         reader = EventReader(self._transport, path, after=after)
         return to_the_end(lambda: self.session(session_id).final, reader.stream)

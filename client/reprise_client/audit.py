@@ -11,7 +11,7 @@ class AuditCalls(Calls):
     """The calls that read the audit log."""
 
     def audit(self, **filters: Any) -> Iterator[AuditEntry]:
-        """The entries of what one may configure, newest first, page by page.
+        """Yield the entries about configuration objects, newest first.
 
         `filters`: `actor`, `action`, `object_type`, `object_id` (with the type), `project`,
         `domain`, `door`, `automatic`, `session`, `chain`, `created_after`, `created_before`.

@@ -1,4 +1,4 @@
-"""What every call of the REST API is made of: paths, pages, and answers that are checked."""
+"""The base of all calls of the REST API: paths, pages and checked answers."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -14,9 +14,9 @@ from reprise_client.transport import Transport, decoded
 
 
 class Calls:
-    """One server with one token; usable as a context manager.
+    """A connection to one server with one token; usable as a context manager.
 
-    `project` (`domain/name`) is what calls are about that name none.
+    `project` (`domain/name`) is the default project of calls.
     """
 
     def __init__(self, url: str, token: str, project: str | None = None, *, timeout: float = 30.0):
@@ -81,25 +81,25 @@ class Calls:
             results = page.get("results") if isinstance(page, dict) else None
             for item in listed(results, self.url + path):
                 yield parsed(kind, item, self.url + path)
-            # Only the cursor is taken from the link: its host is what a proxy made of ours, and
-            # the token goes nowhere else than to the address that the user gave.
+            # Only the cursor is taken from the link. Its host may be wrong behind a proxy, and the
+            # token must go only to the address that the user gave.
             params = parse_qs(urlsplit(page["next"]).query) if page.get("next") else None
 
 
 def listed(answer: Any, source: str) -> list[Any]:
-    """An answer that has to be a list; raises `InvalidAnswer`."""
+    """Return the answer, which must be a list. Raises `InvalidAnswer`."""
     if not isinstance(answer, list):
         raise InvalidAnswer(source, repr(answer)[:200])
     return answer
 
 
 def part(text: str) -> str:
-    """One segment of a path: whatever a caller passes, it stays one."""
+    """Return the text quoted as one segment of a path."""
     return quote(text, safe="")
 
 
 def present(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Query parameters without those that are None."""
+    """Return the query parameters that are not None."""
     return {name: _written(value) for name, value in params.items() if value is not None}
 
 

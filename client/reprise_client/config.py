@@ -1,4 +1,4 @@
-"""Which server, with which token: the configuration file and the environment.
+"""The configuration file and the environment: which server, with which token.
 
 The file is `$REPRISE_CONFIG`, else `$XDG_CONFIG_HOME/reprise/config.yaml`:
 
@@ -21,7 +21,7 @@ from reprise_client.errors import ConfigError
 
 @dataclass(frozen=True)
 class Context:
-    """One server as one user sees it; `project` (`domain/name`) is the default of all calls."""
+    """A server and a user's token for it. `project` (`domain/name`) is the default of all calls."""
 
     url: str
     token: str = field(repr=False)
@@ -30,17 +30,20 @@ class Context:
 
 @dataclass(frozen=True)
 class Config:
-    """What the file says; `current` names one of `contexts`."""
+    """The content of the file. `current` names one of `contexts`."""
 
     contexts: Mapping[str, Context] = field(default_factory=dict)
     current: str | None = None
 
     def with_context(self, name: str, context: Context) -> "Config":
-        """With `name` added or replaced, and made the current one."""
+        """Return a configuration with `name` added or replaced, and made the current context."""
         return Config({**self.contexts, name: context}, current=name)
 
     def using(self, name: str) -> "Config":
-        """With another current context; raises `ConfigError` if there is none of that name."""
+        """Return a configuration with another current context.
+
+        Raises `ConfigError` if it is unknown.
+        """
         self.named(name)
         return replace(self, current=name)
 
@@ -59,7 +62,10 @@ def config_path(environ: Mapping[str, str]) -> Path:
 
 
 def load(path: Path) -> Config:
-    """An empty configuration if there is no file; `ConfigError` if it cannot be understood."""
+    """Return the configuration, empty if there is no file.
+
+    Raises `ConfigError` if it is invalid.
+    """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -92,12 +98,12 @@ def _context(item: Mapping[str, Any]) -> Context:
 
 
 def save(config: Config, path: Path) -> None:
-    """Writes the file anew, readable by its owner only; a reader sees the old or the new one."""
+    """Replace the file in one step; only its owner may read it."""
     data = {
         "current": config.current,
         "contexts": {name: vars(context) for name, context in config.contexts.items()},
     }
-    target = path.resolve()  # a link stays a link
+    target = path.resolve()  # a symbolic link stays one
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(target, yaml.safe_dump(data, sort_keys=False))
@@ -120,7 +126,7 @@ def _replace(target: Path, text: str) -> None:
 
 
 def chosen(config: Config, name: str | None, environ: Mapping[str, str]) -> Context:
-    """The context that a call uses.
+    """Return the context for a call.
 
     A `name` given for this call wins, then `REPRISE_URL`, `REPRISE_TOKEN` and `REPRISE_PROJECT`,
     then the current context. Raises `ConfigError` if that leaves no server or no token.
@@ -130,7 +136,7 @@ def chosen(config: Config, name: str | None, environ: Mapping[str, str]) -> Cont
     saved = config.named(config.current) if config.current is not None else Context("", "")
     url = environ.get("REPRISE_URL") or saved.url
     if url.rstrip("/") != saved.url:
-        saved = Context("", "")  # a token is never sent to another server than its own
+        saved = Context("", "")  # a token is only sent to its own server
     token = environ.get("REPRISE_TOKEN") or saved.token
     if not url:
         raise ConfigError("no server is known; run `reprise login URL`, or set REPRISE_URL")

@@ -1,10 +1,10 @@
-"""What can go wrong in a call, as exceptions whose text is fit for a user."""
+"""The exceptions of calls. Their texts are fit for users."""
 
 from typing import Any
 
 
 class RepriseError(Exception):
-    """Base of all errors of the SDK."""
+    """The base of all errors of the SDK."""
 
 
 class ConfigError(RepriseError):
@@ -12,31 +12,31 @@ class ConfigError(RepriseError):
 
 
 class ServerUnreachable(RepriseError):
-    """No answer: wrong address, server down, network cut, or a timeout."""
+    """The server did not answer: wrong address, server down, network cut, or a timeout."""
 
     def __init__(self, url: str, cause: Exception):
         super().__init__(f"cannot reach the server at {url}: {cause or type(cause).__name__}")
 
 
 class InvalidAnswer(RepriseError):
-    """A success that is not what was asked for: most likely not a Reprise server's."""
+    """A successful answer of an unexpected form, most likely from another kind of server."""
 
     def __init__(self, url: str, excerpt: str):
         super().__init__(f"{url} did not answer as expected; is it a Reprise server? ({excerpt!r})")
 
 
 class WaitTimeout(RepriseError):
-    """The time given to a wait is over; the session goes on."""
+    """The time of a wait is over. The session goes on."""
 
     def __init__(self, session_id: str, seconds: float):
         super().__init__(f"session {session_id} has not ended after {seconds:g} s")
 
 
 class ApiError(RepriseError):
-    """An RFC 9457 problem detail.
+    """An error answer, as an RFC 9457 problem detail.
 
-    `status` is the HTTP code, `problem` the whole object, `errors` maps a field to what is
-    wrong with it, `retry_after` is for how many seconds the server asked to be left alone.
+    `status` is the HTTP code and `problem` the whole object. `errors` maps a field to what is wrong
+    with it. `retry_after` is the number of seconds that the server asks to wait.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after: float = 0.0):

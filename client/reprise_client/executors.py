@@ -1,4 +1,4 @@
-"""The registry of executors, as calls; they are for cluster admins."""
+"""The registry of executors, as calls for cluster admins."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,18 +8,19 @@ from reprise_client.models import Drained, Executor, ExecutorLease, ExecutorToke
 
 
 class ExecutorCalls(Calls):
-    """The calls by which executors are made, looked at, closed and deleted."""
+    """The calls to create, show, close and delete executors."""
 
     def executors(self, **filters: Any) -> Iterator[Executor]:
-        """All by name, without their nodes; `filters` are `cordoned`, `health` and `driver`."""
+        """Yield all executors by name, without nodes; `filters` are `cordoned`, `health`,
+        `driver`."""
         return self._pages(Executor, "/executors/", filters)
 
     def executor(self, name: str) -> Executor:
-        """One with its nodes."""
+        """Return one executor with its nodes."""
         return self._get(Executor, _path(name))
 
     def executor_leases(self, name: str) -> Iterator[ExecutorLease]:
-        """What it holds, the oldest lease first."""
+        """Yield the leases that it holds, oldest first."""
         return self._pages(ExecutorLease, f"{_path(name)}leases/", {})
 
     def executor_create(
@@ -29,7 +30,7 @@ class ExecutorCalls(Calls):
         projects: Sequence[str] = (),
         unconfirmed_after: float | None = None,
     ) -> Executor:
-        """Makes an executor, whose `token` is told this once; a 409 if it is there.
+        """Create an executor; its `token` is shown only in this answer. Raises a 409 if it exists.
 
         It serves only the `projects` (`domain/name`), or all if none are given.
         """
@@ -41,15 +42,15 @@ class ExecutorCalls(Calls):
         return self._send(Executor, "POST", "/executors/", body)
 
     def executor_change(self, name: str, /, **fields: Any) -> Executor:
-        """Changes what is named: `projects`, `unconfirmed_after`."""
+        """Change the given fields: `projects`, `unconfirmed_after`."""
         return self._send(Executor, "PATCH", _path(name), fields, idempotent=True)
 
     def executor_delete(self, name: str) -> None:
-        """Deletes it with its tokens; a 409 while it holds leases."""
+        """Delete it with its tokens. Raises a 409 while it holds leases."""
         self._transport.request("DELETE", _path(name), idempotent=True)
 
     def executor_cordon(self, name: str, reason: str) -> Executor:
-        """Gives it no new leases; what runs goes on."""
+        """Give it no new leases; present runs go on."""
         body = {"reason": reason}
         return self._send(Executor, "POST", f"{_path(name)}cordon/", body, idempotent=True)
 
@@ -57,12 +58,12 @@ class ExecutorCalls(Calls):
         return self._send(Executor, "POST", f"{_path(name)}uncordon/", {}, idempotent=True)
 
     def executor_drain(self, name: str, *, reason: str = "", force: bool = False) -> Drained:
-        """Closes it and preempts what runs there; with `force` also what is never retried."""
+        """Cordon it and preempt its runs; with `force` also those that are never retried."""
         body = {"reason": reason, "force": force}
         return self._send(Drained, "POST", f"{_path(name)}drain/", body, idempotent=True)
 
     def executor_token(self, name: str) -> ExecutorToken:
-        """Makes a new token, told this once; its agent's older ones are refused from now on."""
+        """Create a new token, shown only in this answer. Older tokens of its agent end at once."""
         return self._send(ExecutorToken, "POST", f"{_path(name)}token/", {})
 
 

@@ -1,4 +1,4 @@
-"""Calls about job sets: what a project has submitted under one name, followed as one."""
+"""Calls about job sets: the sessions that a project submitted under one name."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,23 +9,30 @@ from reprise_client.streams import EventReader
 
 
 class JobSetCalls(Calls):
-    """A job set is one project's: the one that a call names, or the client's."""
+    """The calls about job sets.
+
+    A job set belongs to one project: the given one, or the client's.
+    """
 
     def job_sets(self, *, project: str | None = None) -> Iterator[JobSet]:
-        """All job sets, page by page; without a project those of all that one may see."""
+        """Yield all job sets of a project, or of all projects that the user may see."""
         return self._pages(JobSet, "/job-sets/", present({"project": project or self.project}))
 
     def job_set_events(
         self, name: str, *, project: str | None = None, after: str | None = None
     ) -> Iterator[Event]:
-        """What happened so far to all its sessions, oldest first, from behind a `cursor` on."""
+        """Yield the past events of all its sessions, oldest first; with `after` those after that
+        `cursor`."""
         path, params = self._job_set(name, project)
         return self._pages(Event, path, {**params, "after": after})
 
     def follow_job_set(
         self, name: str, *, project: str | None = None, after: str | None = None
     ) -> Iterator[Event]:
-        """The events as they happen, without end, each once; outages of the server are sat out."""
+        """Yield the events as they happen, for ever, each once.
+
+        Outages of the server are tolerated.
+        """
         path, params = self._job_set(name, project)
         reader = EventReader(self._transport, path, after=after, place="cursor", params=params)
         return reader.endless()

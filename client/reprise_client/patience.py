@@ -1,4 +1,4 @@
-"""How long a watch that has begun sits out an outage of the server."""
+"""The time for which a started watch tolerates an outage of the server."""
 
 import time
 
@@ -9,11 +9,11 @@ PAUSE_SECONDS = 0.5
 
 
 class Patience:
-    """Tells an outage in the middle of a watch from a server that was never there.
+    """Tells an outage during a watch from a server that never answered.
 
-    Call `answered` on every success and `endure` with every error; `endure` either pauses, so
-    that the caller may try again, or raises the error: when nothing has been answered yet, when
-    the error will not pass by itself, or when the outage lasts over `seconds`.
+    Call `answered` on every success and `endure` with every error. `endure` pauses, so that the
+    caller can try again, or raises the error: before the first answer, for an error that will not
+    pass by itself, or if the outage lasts over `seconds`.
     """
 
     def __init__(self, seconds: float = OUTAGE_SECONDS, pause: float = PAUSE_SECONDS):

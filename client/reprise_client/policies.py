@@ -1,4 +1,4 @@
-"""What decides about retries, as calls: policies, categories, queues, defaults and switches."""
+"""The configuration of retries, as calls: policies, categories, queues, defaults and switches."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,11 +16,11 @@ from reprise_client.models import (
 
 
 class PolicyCalls(Calls):
-    """The calls by which a cluster, a domain or a project says what is retried.
+    """The calls that configure retries in a cluster, a domain or a project.
 
-    Where one takes `domain` and `project` (`domain/name`), leaving out both means the cluster.
-    `if_match` is the `etag` of what was read: if somebody else has changed it since, a call is a
-    412 and changes nothing.
+    Calls with `domain` and `project` (`domain/name`) apply to the cluster if both are left out.
+    `if_match` is the `etag` of what was read: if somebody else has changed it since, the call
+    raises a 412 and changes nothing.
     """
 
     # Named policies
@@ -28,7 +28,7 @@ class PolicyCalls(Calls):
     def retry_policies(
         self, *, domain: str | None = None, project: str | None = None, archived: bool = False
     ) -> Iterator[NamedRetryPolicy]:
-        """Those of one scope, or without a scope all that one may see; or the archived ones."""
+        """Yield the policies of one scope, or all that the user may see; or the archived ones."""
         filters = {**_scope(domain, project), "archived": "true" if archived else None}
         return self._pages(NamedRetryPolicy, "/retry-policies/", filters)
 
@@ -44,7 +44,10 @@ class PolicyCalls(Calls):
         domain: str | None = None,
         project: str | None = None,
     ) -> NamedRetryPolicy:
-        """Makes a policy of a document; a 409 if it is there. As `retry_policy_apply` else."""
+        """Create a policy from a document; a 409 if it exists.
+
+        Otherwise like `retry_policy_apply`.
+        """
         params = _scope(domain, project)
         return self._send(NamedRetryPolicy, "POST", "/retry-policies/", document, params=params)
 
@@ -56,9 +59,9 @@ class PolicyCalls(Calls):
         project: str | None = None,
         if_match: str = "",
     ) -> NamedRetryPolicy:
-        """Makes a policy, or a new revision of it if it says something new.
+        """Create a policy, or a new revision of it if the document differs.
 
-        Without `domain` and `project` its scope is what the document says.
+        Without `domain` and `project` the document names the scope.
         """
         path = _policy(str(document["metadata"]["name"]))
         params = _scope(domain, project)
@@ -80,7 +83,10 @@ class PolicyCalls(Calls):
         project: str | None = None,
         if_match: str = "",
     ) -> str:
-        """`deleted`, or `archived` while unfinished chains name it; a 409 tells what else does."""
+        """Return `deleted`, or `archived` while unfinished chains use it.
+
+        A 409 names other uses.
+        """
         params = _scope(domain, project)
         answer = self._transport.request(
             "DELETE", _policy(name), params=params, idempotent=True, if_match=if_match
@@ -90,28 +96,28 @@ class PolicyCalls(Calls):
     def retry_policy_revisions(
         self, name: str, *, domain: str | None = None, project: str | None = None
     ) -> Iterator[PolicyRevision]:
-        """What it has said, newest first."""
+        """Yield its revisions, newest first."""
         path = f"{_policy(name)}revisions/"
         return self._pages(PolicyRevision, path, _scope(domain, project))
 
     # Failure categories
 
     def failure_categories(self) -> Iterator[FailureCategory]:
-        """All, in the order in which they are tried."""
+        """Yield all categories, in the order in which they are tried."""
         return self._pages(FailureCategory, "/failure-categories/", {})
 
     def failure_category(self, name: str) -> FailureCategory:
         return self._get(FailureCategory, _category(name))
 
     def failure_category_create(self, name: str, /, **fields: Any) -> FailureCategory:
-        """Makes one; without a `position` it comes last. A 409 if it is there."""
+        """Create a category, at the end if there is no `position`. Raises a 409 if it exists."""
         body = {"name": name, **fields}
         return self._send(FailureCategory, "POST", "/failure-categories/", body)
 
     def failure_category_apply(
         self, name: str, /, *, if_match: str = "", **fields: Any
     ) -> FailureCategory:
-        """Makes a category or replaces it; without a `position` it stays where it is."""
+        """Create or replace a category; without a `position` an existing one keeps its own."""
         path = _category(name)
         return self._send(FailureCategory, "PUT", path, fields, idempotent=True, if_match=if_match)
 
@@ -121,34 +127,34 @@ class PolicyCalls(Calls):
     # Queues
 
     def queues(self, *, project: str | None = None) -> Iterator[Queue]:
-        """Those of a project (`domain/name`), or all that one may see."""
+        """Yield the queues of a project (`domain/name`), or all that the user may see."""
         return self._pages(Queue, "/queues/", {"project": project})
 
     def queue(self, address: str) -> Queue:
-        """`address` is `domain/project/name`."""
+        """Return the queue at `address` (`domain/project/name`)."""
         return self._get(Queue, _queue(address))
 
     def queue_create(self, project: str, name: str, /, **fields: Any) -> Queue:
-        """Makes a queue of a project (`domain/name`); a 409 if it is there."""
+        """Create a queue of a project (`domain/name`). Raises a 409 if it exists."""
         body = {"project": project, "name": name, **fields}
         return self._send(Queue, "POST", "/queues/", body)
 
     def queue_apply(self, address: str, /, *, if_match: str = "", **fields: Any) -> Queue:
-        """Makes a queue, or replaces what can be changed of it."""
+        """Create a queue, or replace all its fields that can change."""
         path = _queue(address)
         return self._send(Queue, "PUT", path, fields, idempotent=True, if_match=if_match)
 
     def queue_delete(self, address: str, *, if_match: str = "") -> None:
-        """Deletes a queue in which no session is recorded any more; else a 409."""
+        """Delete a queue without recorded sessions. Raises a 409 for others."""
         self._transport.request("DELETE", _queue(address), idempotent=True, if_match=if_match)
 
     def queue_change(self, address: str, /, *, if_match: str = "", **fields: Any) -> Queue:
-        """Changes what is named, such as `retry_policies`."""
+        """Change the given fields, such as `retry_policies`."""
         path = _queue(address)
         return self._send(Queue, "PATCH", path, fields, idempotent=True, if_match=if_match)
 
     def queue_cordon(self, address: str, reason: str) -> Queue:
-        """Closes a queue: it takes sessions, but none of them gets an executor."""
+        """Cordon a queue: it takes sessions, but none of them gets an executor."""
         path = f"{_queue(address)}cordon/"
         return self._send(Queue, "POST", path, {"reason": reason}, idempotent=True)
 
@@ -160,9 +166,9 @@ class PolicyCalls(Calls):
     def retry_defaults(
         self, *, domain: str | None = None, project: str | None = None, effective: bool = False
     ) -> RetryDefaults:
-        """The layer of a project (`domain/name`), of a domain, or else of the cluster.
+        """Return the layer of a project (`domain/name`), of a domain, or of the cluster.
 
-        `effective` asks for the merge of all layers down to this one instead.
+        With `effective` return the merge of all layers down to this one as well.
         """
         path = _layer("retry-defaults", domain, project)
         return self._get(RetryDefaults, path, {"effective": "true"} if effective else None)
@@ -176,7 +182,7 @@ class PolicyCalls(Calls):
         project: str | None = None,
         if_match: str = "",
     ) -> RetryDefaults:
-        """Replaces the whole layer."""
+        """Replace the whole layer."""
         body = {"policy": dict(policy), "bounds": dict(bounds or {})}
         path = _layer("retry-defaults", domain, project)
         return self._send(RetryDefaults, "PUT", path, body, idempotent=True, if_match=if_match)
@@ -184,7 +190,7 @@ class PolicyCalls(Calls):
     def retry_defaults_delete(
         self, *, domain: str | None = None, project: str | None = None, if_match: str = ""
     ) -> None:
-        """Lets the layer inherit everything again."""
+        """Delete the layer, so that it inherits everything again."""
         path = _layer("retry-defaults", domain, project)
         self._transport.request("DELETE", path, idempotent=True, if_match=if_match)
 
@@ -201,7 +207,7 @@ class PolicyCalls(Calls):
         if_match: str = "",
         **changes: Any,
     ) -> RetrySettings:
-        """Changes what is named, such as `mode="paused"`; effective at once."""
+        """Change the given fields, such as `mode="paused"`; effective at once."""
         path = _layer("retry-settings", domain, project)
         return self._send(RetrySettings, "PATCH", path, changes, idempotent=True, if_match=if_match)
 

@@ -1,4 +1,4 @@
-"""Quotas of projects and domains, as calls."""
+"""The quotas of projects and domains, as calls."""
 
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -8,10 +8,11 @@ from reprise_client.models import Quotas
 
 
 class QuotaCalls(Calls):
-    """The calls about what a project (`domain/name`), or else a domain, may have at once."""
+    """The calls about the quotas of a project (`domain/name`) or a domain."""
 
     def quotas(self, *, project: str | None = None, domain: str | None = None) -> Quotas:
-        """The limits of a project or a domain, and what is in use of all that hold there."""
+        """Return the limits of a project or a domain, and the use of all limits that apply to
+        it."""
         return self._get(Quotas, _path(project, domain))
 
     def quotas_change(
@@ -22,9 +23,9 @@ class QuotaCalls(Calls):
         counts: Mapping[str, int | None] | None = None,
         resources: Mapping[str, str | None] | None = None,
     ) -> Quotas:
-        """Changes the limits that are named, the others stay; None takes one away.
+        """Change the given limits only; None removes a limit.
 
-        `counts` are of `sessions` and `pending_sessions`.
+        `counts` are the limits of `sessions` and `pending_sessions`.
         """
         body = {**(counts or {}), "resources": dict(resources or {})}
         return self._send(Quotas, "PATCH", _path(project, domain), body, idempotent=True)

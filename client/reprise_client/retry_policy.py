@@ -1,4 +1,4 @@
-"""The inline retry policy of a session, as a value with types."""
+"""The inline retry policy of a session, as a typed value."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,19 +11,19 @@ from reprise_client.retry_policy_fields import RetryPolicyFields
 class RetryPolicy(RetryPolicyFields):
     """How often and when a chain is retried; all times are in seconds.
 
-    A field that is not given is inherited. A null is a value: without a `max_preemption_retries`
-    of its own a platform cause spends `max_retries`, and without the other ones there is no limit.
-    The server checks the values and says which field is wrong.
+    A field that is not given is inherited. A null is a value: with a null `max_preemption_retries`
+    a platform cause spends `max_retries`, and other nulls mean no limit. The server checks the
+    values and says which field is wrong.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def body(self) -> dict[str, Any]:
-        """The fields that were given, as the API takes them."""
+        """Return the given fields as the API takes them."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 def written_out(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a session, with a typed policy in it as JSON values."""
+    """Return a session's body with a typed policy replaced by JSON values."""
     policy = body.get("retry_policy")
     return {**body, "retry_policy": policy.body()} if isinstance(policy, RetryPolicy) else {**body}

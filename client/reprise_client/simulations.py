@@ -1,4 +1,4 @@
-"""Simulate, as a call: what policies would decide, about given ends or about the past."""
+"""Simulation as a call: what policies would decide about given ends or about the past."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,14 +8,18 @@ from reprise_client.calls import Calls
 from reprise_client.models import Simulation
 
 PATIENCE_SECONDS = 600.0
-"""A hundred thousand decisions take a while; nothing is sent before the first megabyte."""
+"""Timeout in seconds.
+
+A hundred thousand decisions take long, and the answer starts late: nothing is sent before its first
+megabyte.
+"""
 
 
 class SimulationCalls(Calls):
-    """The call that tries a draft and changes nothing.
+    """The calls that simulate a draft. They change nothing.
 
     A draft has any of `policies` (documents, in effective order), `retry_policy` (inline fields),
-    `settings` and `failure_categories`. A 413 says that there is more than one call takes.
+    `settings` and `failure_categories`. A 413 means that the simulation is too large for one call.
     """
 
     def simulate_chains(
@@ -25,10 +29,10 @@ class SimulationCalls(Calls):
         draft: Mapping[str, Any],
         decisions: bool = True,
     ) -> Simulation:
-        """What the draft and the shipped defaults decide about given ends.
+        """Return what the draft and the shipped defaults decide about given ends.
 
         A chain has `terminations`, and may have a `session_type` and `resources`. Without
-        `decisions` only the sums are told.
+        `decisions` the answer has only the sums.
         """
         return self._simulate({**draft, "chains": list(chains)}, decisions)
 
@@ -41,9 +45,10 @@ class SimulationCalls(Calls):
         project: str | None = None,
         decisions: bool = True,
     ) -> Simulation:
-        """What the draft would have decided about the chains of a project (`domain/name`).
+        """Return what the draft would have decided about past chains of a project (`domain/name`).
 
-        Those whose first attempt was submitted from `since` to before `until`, or to now.
+        These are the chains whose first attempt was submitted from `since` to before `until`, or to
+        now.
         """
         window = {
             "project": project or self.project,

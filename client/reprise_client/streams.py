@@ -1,4 +1,4 @@
-"""Logs and events as they come, taken up again where a cut connection left them."""
+"""Logs and events as streams that resume after a cut connection."""
 
 import codecs
 import json
@@ -23,10 +23,10 @@ Piece = TypeVar("Piece")
 def to_the_end(
     is_final: Callable[[], bool], stream: Callable[[], Iterator[Piece]]
 ) -> Iterator[Piece]:
-    """What `stream()` yields, opened again after every cut, until its session's end is told.
+    """Yield what `stream()` yields, and open it again after a cut, until the session's end.
 
-    A stream may also end by itself too early, when the server stops. Only one that was opened
-    after the session had ended has certainly sent all.
+    A stream may also end too early when the server stops. Only a stream that was opened after the
+    session had ended is certainly complete.
     """
     patience = Patience()
     ended = False
@@ -46,9 +46,9 @@ def to_the_end(
 
 
 class LogReader:
-    """Reads one session's growing log; each `stream` goes on where the one before was cut.
+    """Reads the growing log of one session; each `stream` continues after the previous one.
 
-    Starts at byte `offset`, or `tail` lines before the end of what is there.
+    It starts at byte `offset`, or `tail` lines before the present end.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LogReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def stream(self) -> Iterator[str]:
-        """Text as it comes, to the end of one answer."""
+        """Yield text as it arrives, to the end of one answer."""
         where = {"offset": self._position} if self._tail is None else {"tail": self._tail}
         with self._transport.stream(self._path, params={"follow": "true", **where}) as response:
             self._position = _first_offset(response, default=self._position)
@@ -72,14 +72,14 @@ class LogReader:
                     yield text
 
     def rest(self) -> str:
-        """What an unfinished character at the end of the log amounts to."""
+        """Return the replacement for an incomplete character at the end of the log."""
         return self._decoder.decode(b"", final=True)
 
 
 class EventReader:
-    """Reads the events at `path`; each `stream` goes on behind the last one that came.
+    """Reads the events at `path`; each `stream` continues after the last event that came.
 
-    `place` names the field of an event that says where that is.
+    `place` names the field of an event that holds its position.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class EventReader:
         self._params = dict(params or {})
 
     def stream(self) -> Iterator[Event]:
-        """Events as they come, to the end of one answer."""
+        """Yield events as they arrive, to the end of one answer."""
         after = {} if self._after is None else {"after": self._after}
         params = {**self._params, **after}
         with self._transport.stream(self._path, params=params, accept=EVENT_STREAM) as response:
@@ -108,7 +108,7 @@ class EventReader:
                 yield event
 
     def endless(self) -> Iterator[Event]:
-        """Events as they come, for ever: every answer that ends is asked for again."""
+        """Yield events as they arrive, for ever; ask again after every answer."""
         patience = Patience()
         while True:
             try:
@@ -128,7 +128,7 @@ def _first_offset(response: httpx.Response, *, default: int) -> int:
 
 
 def server_sent(response: httpx.Response) -> Iterator[Any]:
-    """The JSON of each `data` of an event stream (WHATWG HTML, section 9.2.6).
+    """Yield the JSON of each `data` of an event stream (WHATWG HTML, section 9.2.6).
 
     Raises `InvalidAnswer` if the answer is no event stream or its data no JSON.
     """

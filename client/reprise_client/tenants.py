@@ -10,51 +10,56 @@ from reprise_client.models import Domain, Membership, Project, Token
 
 
 class TenantCalls(Calls):
-    """The calls by which tenants are made, let in, and taken away."""
+    """The calls to create, show and delete tenants."""
 
     # Domains and projects
 
     def domains(self, **filters: Any) -> Iterator[Domain]:
-        """Those that one may see, by name; `search` is the beginning of the name."""
+        """Yield the domains that the user may see, by name; `search` is the beginning of a name."""
         return self._pages(Domain, "/domains/", filters)
 
     def domain(self, name: str) -> Domain:
         return self._get(Domain, f"/domains/{part(name)}/")
 
     def domain_create(self, name: str) -> Domain:
-        """Makes a domain; a 409 if it is there."""
+        """Create a domain. Raises a 409 if it exists."""
         return self._send(Domain, "POST", "/domains/", {"name": name})
 
     def domain_delete(self, name: str) -> None:
-        """Deletes a domain that has no projects; else a 409."""
+        """Delete a domain without projects. Raises a 409 for others."""
         self._transport.request("DELETE", f"/domains/{part(name)}/", idempotent=True)
 
     def projects(self, **filters: Any) -> Iterator[Project]:
-        """Those that one may see, oldest first; `filters` are `domain` and `search`."""
+        """Yield the projects that the user may see, oldest first; `filters` are `domain`,
+        `search`."""
         return self._pages(Project, "/projects/", filters)
 
     def project_get(self, address: str) -> Project:
-        """`address` is `domain/name`."""
+        """Return the project at `address` (`domain/name`)."""
         return self._get(Project, _project(address))
 
     def project_create(self, domain: str, name: str) -> Project:
-        """Makes a project with its default queue; a 409 if it is there."""
+        """Create a project with its default queue. Raises a 409 if it exists."""
         return self._send(Project, "POST", "/projects/", {"domain": domain, "name": name})
 
     def project_delete(self, address: str) -> None:
-        """Deletes a project in which nothing ever ran; else a 409."""
+        """Delete a project in which nothing ever ran. Raises a 409 for others."""
         self._transport.request("DELETE", _project(address), idempotent=True)
 
     # Memberships
 
     def memberships(self, **filters: Any) -> Iterator[Membership]:
-        """Who works where one may see it; `filters`: `user`, `role`, `domain`, `project`."""
+        """Yield the memberships that the user may see; `filters`: `user`, `role`, `domain`,
+        `project`."""
         return self._pages(Membership, "/memberships/", filters)
 
     def membership_create(
         self, user: str, role: str, *, domain: str | None = None, project: str | None = None
     ) -> Membership:
-        """Gives a role in a domain or in a project (`domain/name`); a 409 if there is one."""
+        """Give a role in a domain or in a project (`domain/name`).
+
+        Raises a 409 if the user has one.
+        """
         place = present({"domain": domain, "project": project})
         body = {"user": user, "role": role, **place}
         return self._send(Membership, "POST", "/memberships/", body)
@@ -69,7 +74,7 @@ class TenantCalls(Calls):
     # Tokens
 
     def tokens(self, **filters: Any) -> Iterator[Token]:
-        """One's own, or all for a cluster admin, newest first.
+        """Yield the user's own tokens, or all for a cluster admin, newest first.
 
         `filters`: `user`, `executor`, `project`, `read_only`, `expired`, `made_with`.
         """
@@ -87,17 +92,19 @@ class TenantCalls(Calls):
         read_only: bool = False,
         expires_at: datetime | None = None,
     ) -> Token:
-        """Makes a token, told this once; it gives no more than the one it is made with.
+        """Create a token, shown only in this answer. It has no more rights than the calling one.
 
-        `user`, if it is for somebody else, is for cluster admins.
+        Only cluster admins may give another `user`.
         """
         more = {"user": user, "project": project, "expires_at": expires_at}
         body = {"name": name, "read_only": read_only, **present(more)}
         return self._send(Token, "POST", "/tokens/", body)
 
     def token_revoke(self, prefix: str, *, made_with: bool = False) -> list[str]:
-        """Ends a token at once, with `made_with` those that were made with it, too; the prefixes
-        of all that ended."""
+        """Revoke a token at once, and return the prefixes of all revoked ones.
+
+        With `made_with` also revoke the tokens that were created with it.
+        """
         params = {"made_with": "true"} if made_with else None
         path = f"/tokens/{part(prefix)}/"
         answer = self._transport.request("DELETE", path, params=params)

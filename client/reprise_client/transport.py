@@ -1,4 +1,4 @@
-"""One HTTP connection pool to one Reprise server, and its errors as exceptions."""
+"""A pool of HTTP connections to one Reprise server. Its errors are exceptions."""
 
 import random
 import time
@@ -21,13 +21,13 @@ class Transport:
     """Sends JSON to one server with one token.
 
     `url` is the server's origin, such as `http://127.0.0.1:8000`. Calls that are safe to repeat
-    (`idempotent=True`; GET always is) are tried again on network errors and on 429, 502, 503
-    and 504, with a jittered exponential pause or the server's `Retry-After`. Each call brings an id
-    of `request_id` along, by which the server's log tells of it.
+    (`idempotent=True`; GET always is) are tried again on network errors and on 429, 502, 503 and
+    504, with a jittered exponential pause or the server's `Retry-After`. Each call carries an id
+    from `request_id`, which the server's log repeats.
 
-    Raises `ServerUnreachable` if no answer came, `ApiError` for a 4xx or 5xx answer,
-    `InvalidAnswer` if a success is not JSON; the constructor `ConfigError` for an address that
-    is no URL or a token that no header can carry.
+    Raises `ServerUnreachable` if no answer came, `ApiError` for a 4xx or 5xx answer, and
+    `InvalidAnswer` if a success is not JSON. The constructor raises `ConfigError` for an address
+    that is no URL or a token that no header can carry.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Transport:
         idempotent: bool = False,
         if_match: str = "",
     ) -> Any:
-        """The decoded JSON of `METHOD /api/v2{path}`; None for an empty answer."""
+        """Return the JSON of the answer to `METHOD /api/v2{path}`; None for an empty answer."""
         response = self.exchange(
             method,
             path,
@@ -89,10 +89,10 @@ class Transport:
         idempotent: bool = False,
         if_match: str = "",
     ) -> httpx.Response:
-        """The answer of `METHOD /api/v2{path}`, whatever it says.
+        """Return the answer to `METHOD /api/v2{path}`, also if it is an error.
 
-        `if_match` is the version that is to be changed. Such a call is not tried again: it might
-        have changed it already.
+        `if_match` is the version to change. Such a call is not repeated, because it may have
+        succeeded already.
         """
         idempotent = idempotent and not if_match
         headers = {"X-Request-ID": self._request_id()}
@@ -125,7 +125,7 @@ class Transport:
         read_timeout: float = 60.0,
         accept: str = "*/*",
     ) -> Iterator[httpx.Response]:
-        """An open streaming GET answer of `path`; closed on leaving the block."""
+        """Yield an open streaming answer to `GET path`; it is closed when the block ends."""
         timeout = httpx.Timeout(30.0, read=read_timeout)
         try:
             headers = {"Accept": accept, "X-Request-ID": self._request_id()}
@@ -141,8 +141,10 @@ class Transport:
 
 
 def _asked_pause(response: httpx.Response) -> float:
-    """Seconds of `Retry-After`; 0 if there are none. The form with a date is not read: it would
-    need a clock that agrees with the server's."""
+    """Return the seconds of `Retry-After`; 0 if there are none.
+
+    The form with a date is ignored, because it would need a clock that agrees with the server's.
+    """
     asked = response.headers.get("Retry-After", "")
     return float(asked) if asked.isascii() and asked.isdigit() else 0.0
 
@@ -166,14 +168,14 @@ def _checked_url(url: str) -> str:
 
 
 def _checked_token(token: str) -> str:
-    # Said here without the token, because the HTTP library would quote it in its error.
+    # The message must not contain the token, which the HTTP library's own error would quote.
     if not token.isascii() or not token.isprintable():
         raise ConfigError("the token has characters that no token has; paste it again")
     return token
 
 
 def decoded(response: httpx.Response) -> Any:
-    """What a success says; raises as `Transport` does."""
+    """Return the content of a successful answer. Raises what `Transport` raises."""
     if not response.is_success:
         raise _refusal(response)
     if not response.content:
@@ -187,13 +189,13 @@ def decoded(response: httpx.Response) -> Any:
 def _refusal(response: httpx.Response) -> ApiError | InvalidAnswer:
     if response.is_error:
         return api_error(response)
-    # A redirect is not followed: it would carry the token to an address that nobody chose.
+    # A redirect is not followed: it would send the token to an address that nobody chose.
     location = response.headers.get("Location", "")
     return InvalidAnswer(str(response.url), f"HTTP {response.status_code} {location}".strip())
 
 
 def api_error(response: httpx.Response) -> ApiError:
-    """The problem detail of an error answer; answers of proxies that are none are read, too."""
+    """Return the error of an answer, also if a proxy answered without a problem detail."""
     try:
         problem = response.json()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Seeing a session, or its whole chain, to its end."""
+"""Watching a session, or its whole chain, to its end."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ def watch(
     chain: bool = True,
     timeout: float | None = None,
 ) -> Iterator[Session]:
-    """Yields the session whenever it has changed, at last in its final form.
+    """Yield the session whenever it has changed, the last time in its final form.
 
     With `chain` a retried session is followed by its child and so on, until an attempt has ended
-    and no retry waits. Polls, quickly after a change and every 2 s later on; sits out outages.
-    Raises `WaitTimeout` after `timeout` seconds.
+    and no retry waits. It polls quickly after a change and every 2 s later on, and tolerates
+    outages. Raises `WaitTimeout` after `timeout` seconds.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     patience = Patience()

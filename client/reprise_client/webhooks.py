@@ -1,4 +1,4 @@
-"""Webhooks, as calls; they are for those who maintain a project."""
+"""Webhooks as calls, for the maintainers of a project."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -9,10 +9,11 @@ from reprise_client.models import Redelivered, Webhook, WebhookDelivery
 
 
 class WebhookCalls(Calls):
-    """The calls by which webhooks are made, looked at, paused and asked to send again."""
+    """The calls to create, show, pause and resume webhooks, and to repeat deliveries."""
 
     def webhooks(self, **filters: Any) -> Iterator[Webhook]:
-        """Those of the projects that one maintains; `filters` are `project` and `paused`."""
+        """Yield the webhooks of projects that the user maintains; `filters` are `project` and
+        `paused`."""
         return self._pages(Webhook, "/webhooks/", filters)
 
     def webhook(self, webhook_id: str) -> Webhook:
@@ -26,42 +27,42 @@ class WebhookCalls(Calls):
         event_types: Sequence[str] = (),
         description: str = "",
     ) -> Webhook:
-        """Makes a webhook, whose `secret` is told this once.
+        """Create a webhook; its `secret` is shown only in this answer.
 
-        `event_types` are types, or their beginnings with a `*` behind; none: all.
+        `event_types` are types, or beginnings of types followed by `*`. Empty means all.
         """
         body = {"url": url, "event_types": list(event_types), "description": description}
         placed = present({"project": project or self.project})
         return self._send(Webhook, "POST", "/webhooks/", {**body, **placed})
 
     def webhook_change(self, webhook_id: str, /, **fields: Any) -> Webhook:
-        """Changes what is named: `url`, `event_types`, `description`."""
+        """Change the given fields: `url`, `event_types`, `description`."""
         return self._send(Webhook, "PATCH", _path(webhook_id), fields, idempotent=True)
 
     def webhook_delete(self, webhook_id: str) -> None:
-        """Deletes it with the log of its deliveries."""
+        """Delete it with the log of its deliveries."""
         self._transport.request("DELETE", _path(webhook_id), idempotent=True)
 
     def webhook_secret(self, webhook_id: str, *, overlap: int | None = None) -> Webhook:
-        """Makes a new `secret`, told this once; for `overlap` seconds the old one signs, too."""
+        """Create a new `secret`, shown only here; the old one also signs for `overlap` seconds."""
         body = present({"overlap": overlap})
         return self._send(Webhook, "POST", f"{_path(webhook_id)}secret/", body)
 
     def webhook_pause(self, webhook_id: str, reason: str) -> Webhook:
-        """Sends nothing more; what happens meanwhile waits in the log."""
+        """Send nothing more; new events wait in the log."""
         body = {"reason": reason}
         return self._send(Webhook, "POST", f"{_path(webhook_id)}pause/", body, idempotent=True)
 
     def webhook_resume(self, webhook_id: str) -> Webhook:
-        """Goes on from where it was paused."""
+        """Continue from where it was paused."""
         return self._send(Webhook, "POST", f"{_path(webhook_id)}resume/", {}, idempotent=True)
 
     def webhook_ping(self, webhook_id: str) -> WebhookDelivery:
-        """Sends a test message; `webhook_delivery` tells later what came of it."""
+        """Send a test message; `webhook_delivery` later shows the result."""
         return self._send(WebhookDelivery, "POST", f"{_path(webhook_id)}ping/", {})
 
     def webhook_deliveries(self, webhook_id: str, **filters: Any) -> Iterator[WebhookDelivery]:
-        """Newest first; `filters` are `state`, `session` and `type`."""
+        """Yield the deliveries, newest first; `filters` are `state`, `session` and `type`."""
         return self._pages(WebhookDelivery, f"{_path(webhook_id)}deliveries/", filters)
 
     def webhook_delivery(self, webhook_id: str, number: int) -> WebhookDelivery:
@@ -75,9 +76,9 @@ class WebhookCalls(Calls):
         since: datetime | None = None,
         state: str | None = None,
     ) -> int:
-        """Sends one delivery again, or those since a time; how many.
+        """Repeat one delivery, or those since a time, and return how many.
 
-        `state` says which of the latter: `failed` (those if it is None), `delivered` or `all`.
+        For those since a time, `state` is `failed` (the default), `delivered` or `all`.
         """
         body = present({"delivery": delivery, "since": since, "state": state})
         path = f"{_path(webhook_id)}redeliver/"

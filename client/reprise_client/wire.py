@@ -1,4 +1,4 @@
-"""What an executor says to the server and hears from it: `docs/wire.md` as types and four calls."""
+"""The protocol between executor and server: `docs/wire.md` as types and four calls."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from reprise_client.errors import ApiError, InvalidAnswer, RepriseError
 from reprise_client.transport import Transport
 
 LEASE_ANSWER_SECONDS = 10.0
-"""How long the answer of a lease call may take beyond the time it asked to be held."""
+"""Seconds that the answer of a lease call may take beyond the time it asked to be held."""
 
 
 class LeaseKey(NamedTuple):
-    """One lease: the same session leased again has another fencing token."""
+    """The key of a lease. A session that is leased again gets another fencing token."""
 
     session_id: str
     fencing_token: int
@@ -23,7 +23,10 @@ class LeaseKey(NamedTuple):
 
 
 class Spec(TypedDict):
-    """What a session runs. Times in seconds; `resources` holds Kubernetes quantities."""
+    """The specification of a session's run.
+
+    Times are in seconds; `resources` holds Kubernetes quantities.
+    """
 
     name: str
     image: NotRequired[str | None]
@@ -40,7 +43,7 @@ class Spec(TypedDict):
 
 
 class Lease(TypedDict):
-    """`avoid_node` is the node that the session is to be kept from; "" for none."""
+    """A lease. `avoid_node` is a node that the session should avoid, "" for none."""
 
     session_id: str
     fencing_token: int
@@ -64,8 +67,11 @@ class Stop(TypedDict):
 
 
 class LeaseAnswer(TypedDict):
-    """`lease_ttl` and `lease_grace` in seconds. `forget_troubles` are projects of which nothing
-    waits for the executor any more."""
+    """The answer to a lease call.
+
+    `lease_ttl` and `lease_grace` are in seconds. `forget_troubles` are projects of which nothing
+    waits for the executor any more.
+    """
 
     leases: list[Lease]
     stops: list[Stop]
@@ -93,12 +99,12 @@ class ContainerFacts(TypedDict):
 
 
 class Termination(TypedDict):
-    """Raw facts of an end; the server alone draws conclusions from them.
+    """The raw facts of an end. Only the server draws conclusions from them.
 
-    `message` is the workload's own (its termination log), `pod_message` the cluster's. Of a `pod`,
-    as the Kubernetes API gave it at the end, the facts are the pod's; `deleted_by_us` says that its
-    deletion was our own wish, `unfenced` that nobody saw its containers stop, `rank` which of
-    several pods it is.
+    `message` is the workload's own (its termination log), `pod_message` the cluster's. If there is
+    a `pod`, in the Kubernetes API's form at its end, the facts are taken from it. `deleted_by_us`
+    means that the executor asked for its deletion, `unfenced` that nobody saw its containers stop,
+    and `rank` is its number among several pods.
     """
 
     exit_code: int | None
@@ -116,8 +122,11 @@ class Termination(TypedDict):
 
 
 class Report(TypedDict):
-    """`at` is seconds since the epoch on the executor's clock; `seq` counts from 1 in a lease, or
-    grows from a higher number. `pod` is what the cluster says of the run now."""
+    """A report on a run.
+
+    `at` is seconds since the epoch on the executor's clock. `seq` counts from 1 in a lease, or
+    grows from a higher number. `pod` is the cluster's present view of the run.
+    """
 
     session_id: str
     fencing_token: int
@@ -132,7 +141,7 @@ class Report(TypedDict):
 
 
 class Outcome(TypedDict):
-    """`outcome` is `applied`, `duplicate`, `stale`, `busy` or `invalid`."""
+    """The server's answer to a report: `applied`, `duplicate`, `stale`, `busy` or `invalid`."""
 
     session_id: str
     fencing_token: int
@@ -149,8 +158,10 @@ class Return(TypedDict):
 
 
 class Chunk(NamedTuple):
-    """A piece of a run's output: at most 256 KiB, beginning at byte `offset` of its log. `tail`
-    says that it is of the end of an output that was too long, of which the beginning is there."""
+    """A piece of a run's output: at most 256 KiB, starting at byte `offset` of its log.
+
+    `tail` marks a piece of the end of an output that is too long and whose beginning was sent.
+    """
 
     key: LeaseKey
     offset: int
@@ -159,8 +170,11 @@ class Chunk(NamedTuple):
 
 
 class ChunkOutcome(TypedDict):
-    """Of a log that is `full`, `tail_from` and `tail_bytes` say where the end of the output may
-    go on, and how long it may be."""
+    """The server's answer to a chunk.
+
+    If the log is `full`, `tail_from` says where the end of the output may continue, and
+    `tail_bytes` how long it may be.
+    """
 
     session_id: str
     next_offset: int
@@ -187,10 +201,11 @@ class SupersededError(RepriseError):
 
 
 class Wire:
-    """The four calls of the executor `name`; each says which `incarnation` of its agent speaks.
+    """The four calls of the executor `name`. Each names the `incarnation` of the agent.
 
-    Nothing is tried twice here: what to do after a failure depends on the call, and the agent
-    knows. Raises `SupersededError` for the 409 of an old incarnation and what `Transport` raises.
+    Nothing is tried twice here: what to do after a failure depends on the call, so the agent
+    decides. Raises `SupersededError` for the 409 of an old incarnation, and what `Transport`
+    raises.
     """
 
     def __init__(self, transport: Transport, name: str):
@@ -211,13 +226,13 @@ class Wire:
         trouble: str = "",
         project_troubles: Mapping[str, str] | None = None,
     ) -> LeaseAnswer:
-        """Heartbeat, renewal and lease; may be held for `wait_s` seconds.
+        """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
 
-        `nodes` None: as in an earlier call. `round_number` grows with each call, so that one that
-        was given up and comes late after all is known as such. `state_id` names what the agent
-        remembers: one that does not know the runs of the agent before cannot speak for them.
-        `trouble` is why the executor can start nothing at present, `project_troubles` why it can
-        start nothing of some projects.
+        `nodes` None means unchanged since an earlier call. `round_number` grows with each call, so
+        that the server can detect one that arrives late. `state_id` names the agent's state
+        directory: an agent without the earlier agent's state cannot speak for its runs. `trouble`
+        says why the executor can start nothing at present, `project_troubles` the same for some
+        projects.
         """
         body = {
             "driver": driver,
@@ -235,17 +250,17 @@ class Wire:
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 
     def report(self, incarnation: int, reports: Sequence[Report]) -> list[Outcome]:
-        """One outcome for each report, in the same order."""
+        """Return one outcome for each report, in the same order."""
         answer = self._call("reports", incarnation, {"reports": reports}, _Outcomes)
         return cast("_Outcomes", answer)["outcomes"]
 
     def hand_back(self, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
-        """One outcome for each lease that is handed back, in the same order."""
+        """Return one outcome for each lease that is handed back, in the same order."""
         answer = self._call("return", incarnation, {"returns": returns}, _Outcomes)
         return cast("_Outcomes", answer)["outcomes"]
 
     def log(self, incarnation: int, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
-        """Where the log of each chunk's session goes on, in the same order."""
+        """Return where the log of each chunk's session continues, in the same order."""
         encoded = [
             {
                 **chunk.key._asdict(),

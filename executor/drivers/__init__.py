@@ -1,1 +1,1 @@
-"""What runs sessions: a folder for each kind of place. The agent that asks them is above."""
+"""The drivers that run sessions, one folder for each kind of place. The agent stands above."""

@@ -1,4 +1,4 @@
-"""The operators' pages over the records of this room, a file for each noun."""
+"""The operators' pages for the records of this room, a file for each noun."""
 
 from sessions_app.admin import (
     audit,

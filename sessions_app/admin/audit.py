@@ -1,4 +1,4 @@
-"""The audit log: read by operators, written by the services, changed by nobody."""
+"""The pages of the audit log. Services write it, operators read it, nobody changes it."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from sessions_app.audit.context import DOORS, ENGINE, TASK
 from sessions_app.models import AuditEntry, AuditLog
 from sessions_app.selectors.audit import NO_SESSION, PEOPLE, audit_all
 
-# One probe of the index for each type that there is.
+# A loose index scan: one index lookup for each existing type.
 _TYPES = """
     WITH RECURSIVE known(object_type) AS (
         (SELECT object_type FROM sessions_app_auditentry ORDER BY object_type LIMIT 1)
@@ -31,20 +31,23 @@ _TYPES = """
 
 
 def object_types() -> list[str]:
-    """The kinds of objects of which the log tells."""
+    """Return the object types that occur in the log."""
     with connection.cursor() as cursor:
         cursor.execute(_TYPES)
-        # What the engine dispatches has a table of its own.
+        # Dispatches by the engine are stored in a table of their own.
         return sorted({row[0] for row in cursor.fetchall()} | {"session"})
 
 
 def _listed(choice: DropdownFilter) -> bool:
-    """Whether what an address asks for is in the list; the database does not take all text."""
+    """Return whether the value in the address is one of the choices.
+
+    The database does not accept every text.
+    """
     return choice.value() in {word for word, _ in choice.lookup_choices}
 
 
 class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
-    """The engine's own acts are most of the log."""
+    """Filters by author, because most of the log are the engine's own acts."""
 
     title = "author"
     parameter_name = "author"
@@ -61,7 +64,7 @@ class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
 
 
 class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
-    """What was acted on."""
+    """Filters by the type of the object that was acted on."""
 
     title = "object"
     parameter_name = "object_type"
@@ -81,7 +84,7 @@ class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
 
 
 class DoorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
-    """Through what people came; `sql` is what told nothing of itself."""
+    """Filters by the door through which people came. `sql` is for changes that named no door."""
 
     title = "door"
     parameter_name = "door"
@@ -102,7 +105,7 @@ class DoorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(LookedUpAdmin):
-    """Append-only; the newest first."""
+    """The audit log, newest entries first. It is append-only."""
 
     ordering = ("-time", "-id")
     list_display = ("when", "actor", "door", "action", "object_type", "object_id", "changes")
@@ -122,7 +125,7 @@ class AuditEntryAdmin(LookedUpAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> AuditEntry | None:
-        """Django's hook: as an entry of the registered table, to which the addresses belong."""
+        """Return the entry as a record of the registered table, to which the addresses belong."""
         found = super().get_object(request, object_id, from_field)
         if found is None:
             return None
@@ -130,7 +133,7 @@ class AuditEntryAdmin(LookedUpAdmin):
         return AuditEntry(**{name: getattr(found, name) for name in names})
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """The index is over type and id together."""
+        """Search by type and id, because the index is over both."""
         return queryset.filter(object_type__in=object_types(), object_id=text)
 
     @column("time")
@@ -155,7 +158,7 @@ def _differences(data: dict[str, Any]) -> list[str]:
     before, after = data.get("before"), data.get("after")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return [f"{name} {_short(value)}" for name, value in data.items()]
-    if not before:  # it was made
+    if not before:  # it was created
         return [f"{name}: {_short(value)}" for name, value in after.items() if _short(value) != "-"]
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in changed]

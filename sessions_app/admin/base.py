@@ -1,4 +1,4 @@
-"""What the pages of the admin share: auditing, refusals, lists that stay cheap."""
+"""The base classes and helpers of all admin pages: audit links, error messages, cheap lists."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ from sessions_app.services.write.records import record_delete, record_save, reco
 from sessions_app.templatetags.reprise import tone
 
 COUNTED = 1_000
-"""Rows that a list counts and pages through; who looks for older ones narrows it."""
+"""Most rows that a list counts and pages through. Filters lead to older rows."""
 _VARIANTS = {
     "waiting": "warning",
     "live": "info",
@@ -50,44 +50,45 @@ _LABEL = RegexValidator(
 
 
 class CappedPaginator(Paginator):  # type: ignore[type-arg]  # not generic at run time
-    """Counts no further than it pages: a list of a million rows costs as much as one of 1,000."""
+    """A paginator that counts at most `COUNTED` rows, so that a list of a million rows stays
+    cheap."""
 
     template_name = "admin/capped_pagination.html"
 
     @cached_property
     def count(self) -> int:
-        """Rows of the list, at most `COUNTED`."""
+        """Return the number of rows, at most `COUNTED`."""
         rows: Any = self.object_list
         if not isinstance(rows, models.QuerySet):
             return min(len(rows), COUNTED)
-        # Ids only: whatever else the list shows is not worked out for the count.
+        # Only ids are counted, so that the list's other columns are not computed.
         return rows.order_by().values("pk")[: COUNTED + 1].count()
 
     @property
     def most(self) -> int:
-        """Rows that can be paged through."""
+        """Return the most rows that can be paged through."""
         return COUNTED
 
     @property
     def capped(self) -> bool:
-        """Whether there are more rows than can be paged through."""
+        """Return whether there are more rows than can be paged through."""
         return self.count > COUNTED
 
 
 class OperatorChangeList(ChangeList):  # type: ignore[misc]  # the theme is untyped
-    """Django's, without the wish to know how many rows there would be without filters."""
+    """Django's list without the count of all rows before filters."""
 
     def get_results(self, request: HttpRequest) -> None:
-        """Django's hook."""
+        """Read the page, and skip the count of all unfiltered rows."""
         super().get_results(request)
         self.full_result_count = self.result_count
 
 
 class OperatorForm(forms.ModelForm):  # type: ignore[type-arg]  # likewise
-    """A form whose refusals stand at the field that they are about."""
+    """A form that shows the database's refusals at the field they concern."""
 
     refusals: ClassVar[dict[str, tuple[str, str]]] = {}
-    """Name of a constraint -> field, what to say."""
+    """Name of a constraint -> field and message."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,7 +100,7 @@ class OperatorForm(forms.ModelForm):  # type: ignore[type-arg]  # likewise
         return any(constraint.name.endswith("name_label") for constraint in constraints)
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # Django's, which would say only the names of the constraints.
+        # Django's own messages would only name the constraints.
         found = errors.error_dict if hasattr(errors, "error_dict") else {}
         for error in found.pop(NON_FIELD_ERRORS, ()):
             text = " ".join(error.messages)
@@ -112,23 +113,23 @@ class OperatorForm(forms.ModelForm):  # type: ignore[type-arg]  # likewise
 
 
 class KnownOnly(AutocompleteSelect):
-    """Django's, which stumbles over a value that is no key when it shows the form again."""
+    """Django's widget, made safe against values that are no keys when the form is shown again."""
 
     def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
-        """Django's hook."""
+        """Ignore values that are no keys."""
         keys = [each for each in value if not each or _KEY.fullmatch(str(each))]
         return super().optgroups(name, keys, attr)
 
 
 class KnownOnlyMultiple(KnownOnly, AutocompleteSelectMultiple):
-    """Likewise for several values."""
+    """The same for several values."""
 
 
 class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
-    """Base of all: no log of its own, since the audit log is kept by the services."""
+    """The base of all pages. Django's own log is off, because the services keep the audit log."""
 
     show_full_result_count = False
-    # A count for each choice of each filter is as many scans.
+    # Counting the rows of each filter choice would take a scan for each.
     show_facets = ShowFacets.NEVER
     list_fullwidth = True
     list_filter_submit = True
@@ -136,24 +137,24 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
     warn_unsaved_form = True
 
     def log_addition(self, *_: Any) -> None:
-        """Django's hook: the service has audited it."""
+        """Do nothing: the service has written the audit entry."""
 
     log_change = log_deletions = log_addition
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Django's hook."""
+        """Use the widget that is safe against values that are no keys."""
         if db_field.name in self.get_autocomplete_fields(request):
             kwargs.setdefault("widget", KnownOnly(db_field, self.admin_site))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Django's hook."""
+        """Use the widget that is safe against values that are no keys."""
         if db_field.name in self.get_autocomplete_fields(request):
             kwargs.setdefault("widget", KnownOnlyMultiple(db_field, self.admin_site))
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_field_queryset(self, db: Any, db_field: Any, request: HttpRequest) -> Any:
-        """Django's hook: what is chosen from, with all that its names are made of."""
+        """Return the choices with the related rows that their names need."""
         if db_field.remote_field.model is Project:
             return projects_all().select_related("domain")
         return super().get_field_queryset(db, db_field, request)
@@ -163,11 +164,11 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         return OperatorChangeList
 
     def audited_as(self, record: Any) -> tuple[str, str]:
-        """The type and the id under which the audit log knows a record."""
+        """Return the type and the id of a record in the audit log."""
         return record_type(type(record)), str(record)
 
     def audit_url(self, record: Any) -> str:
-        """Where the audit entries of a record are listed."""
+        """Return the address of the list of a record's audit entries."""
         kind, key = self.audited_as(record)
         query = urlencode({"object_type": kind, "q": key})
         return f"{reverse('admin:sessions_app_auditentry_changelist')}?{query}"
@@ -175,7 +176,7 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
     def render(
         self, request: HttpRequest, template: str, title: str, **context: Any
     ) -> HttpResponse:
-        """One of our templates, with what the frame around it wants to know."""
+        """Return a page made with one of our templates, with the context that its frame needs."""
         shared = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -185,7 +186,7 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         return TemplateResponse(request, f"admin/{template}.html", {**shared, **context})
 
     def missing(self, request: HttpRequest, key: object) -> HttpResponse:
-        """Back to the first page, with the word that there is no such record."""
+        """Redirect to the admin's first page with a message that the record does not exist."""
         found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, str(key))
         return found
 
@@ -195,7 +196,7 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The audit entries of one record."""
+        """Redirect to the audit entries of one record."""
         record = self.get_object(request, object_id)
         if record is None:
             return self.missing(request, object_id)
@@ -203,14 +204,14 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
 
 
 class RecordAdmin(OperatorAdmin):
-    """Records that operators change, with an audit entry of before and after."""
+    """Records that operators change. Each change gets an audit entry with before and after."""
 
     form = OperatorForm
     fixed_fields: ClassVar[Sequence[str]] = ()
-    """Fields that are chosen once: part of an address, or the place of a record."""
+    """Fields that cannot be changed later: they are part of an address or place of the record."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """Django's hook."""
+        """Make the fixed fields of an existing record read-only."""
         fixed = self.fixed_fields if obj is not None else ()
         return [*super().get_readonly_fields(request, obj), *fixed]
 
@@ -221,7 +222,7 @@ class RecordAdmin(OperatorAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        """Django's hook. What only the database or a service refuses is told, too."""
+        """Show the form, and show refusals of the database or of a service as messages."""
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except IntegrityError:
@@ -234,7 +235,7 @@ class RecordAdmin(OperatorAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Django's hook. What a service refuses is told."""
+        """Show the page, and show a service's refusal as a message."""
         try:
             return super().delete_view(request, object_id, extra_context)
         except DomainError as error:
@@ -242,7 +243,7 @@ class RecordAdmin(OperatorAdmin):
         return HttpResponseRedirect(request.get_full_path())
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Write the record by its service; raises `InvalidInput`."""
+        """Write the record by its service. Raises `InvalidInput`."""
         many = {
             field.name: form.cleaned_data[field.name]
             for field in self.opts.many_to_many
@@ -255,14 +256,15 @@ class RecordAdmin(OperatorAdmin):
         self.store(request, obj, form)
 
     def save_related(self, *_: Any) -> None:
-        """Django's hook: the service has written the members, too."""
+        """Do nothing: the service has also written the many-to-many members."""
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Delete the record by its service."""
         record_delete(obj, by=operator(request))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Django's hook: records are deleted one by one, each on a page that says what goes."""
+        """Remove the bulk deletion: each record is deleted on a page that says what goes with
+        it."""
         actions: dict[str, Any] = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
@@ -291,10 +293,10 @@ class ReadOnlyAdmin(OperatorAdmin):
 
 
 class LookedUpAdmin(ReadOnlyAdmin):
-    """Records that are looked up by an index, where Django's search would go over all of them."""
+    """Records that are searched by an index. Django's own search would scan all rows."""
 
     def found(self, queryset: models.QuerySet[Any], text: str) -> models.QuerySet[Any]:
-        """The rows that a search for `text` means."""
+        """Return the rows that match a search for `text`."""
         raise NotImplementedError
 
     def get_search_results(
@@ -303,16 +305,16 @@ class LookedUpAdmin(ReadOnlyAdmin):
         queryset: models.QuerySet[Any],
         search_term: str,
     ) -> tuple[models.QuerySet[Any], bool]:
-        """Django's hook: no text, no search."""
+        """Return the rows that match the search, or all rows if the text is empty."""
         text = search_term.strip()
         return (self.found(queryset, text) if text else queryset), False
 
 
 class OwnPage:
-    """Mixed in before Django's class: a page of our own in place of its form."""
+    """A mixin that replaces Django's form by a page of our own. It must precede Django's class."""
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """The page of a record, or of none yet."""
+        """Return the page of a record, or the page for a new one."""
         raise NotImplementedError
 
     def changeform_view(
@@ -322,7 +324,7 @@ class OwnPage:
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Django's hook."""
+        """Return our own page."""
         return self.show(request, object_id)
 
 
@@ -330,7 +332,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def read_only(request: HttpRequest, object_id: str | None) -> None:
-    """Let through who looks at a record that is there to be read."""
+    """Refuse every request but a GET or HEAD of an existing record."""
     if object_id is None or request.method not in {"GET", "HEAD"}:
         raise PermissionDenied
 
@@ -338,7 +340,7 @@ def read_only(request: HttpRequest, object_id: str | None) -> None:
 def column(
     description: str, *, ordering: str | None = None, label: Mapping[str, str] | None = None
 ) -> Callable[[Method], Method]:
-    """A method as a column of a list; `label` maps its values to the theme's colours."""
+    """Return a decorator that makes a method a column; `label` maps its values to theme colours."""
     found: Callable[[Method], Method] = display(
         description=description, ordering=ordering, label=label
     )
@@ -346,19 +348,19 @@ def column(
 
 
 def operator(request: HttpRequest) -> str:
-    """The name of who is signed in, as the audit log keeps it."""
+    """Return the signed-in user's name as the audit log keeps it."""
     return actor_of(request).name
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """Who is signed in; the site lets nobody else come here."""
+    """Return the signed-in user. The site admits nobody else."""
     if not isinstance(request.user, User):
         raise PermissionDenied
     return Actor(user=request.user)
 
 
 def add_errors(form: forms.BaseForm, error: InvalidInput, strip: str = "") -> None:
-    """Put what a service refused at the fields that it names."""
+    """Add a service's errors to the form fields that they name."""
     for name, texts in error.errors.items():
         field = name.removeprefix(strip)
         form.add_error(field if field in form.fields else None, [*texts])

@@ -1,4 +1,4 @@
-"""What can be closed to new work for a while."""
+"""The form of records that can be cordoned."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from sessions_app.services.write.records import cordon_check
 
 
 class CordonForm(OperatorForm):
-    """Asks for the reason, as the service does."""
+    """A form that requires a reason for a cordon, as the service does."""
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook."""
+        """Check the cordon and its reason."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         try:
             cordon_check(

@@ -1,4 +1,4 @@
-"""What the pages of a decision and of its session tell of it."""
+"""The context for showing a decision, on its own page and on its session's page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from sessions_app.selectors.resource_changes import grants
 
 @dataclass(frozen=True, slots=True)
 class UsedRevision:
-    """A policy's revision that was looked at; `url` is empty if it is gone."""
+    """A revision of a policy that was used. `url` is empty if the revision is deleted."""
 
     name: str
     number: int | None
@@ -21,7 +21,7 @@ class UsedRevision:
 
 
 def decision_context(session: Session, decision: RetryDecision) -> dict[str, Any]:
-    """The decision as the API tells it, its revisions, and what it gave to the next attempt."""
+    """Return the decision as in the API, its revisions, and what the next attempt was granted."""
     return {
         "decision": decision_json(session, decision),
         "revisions": used_revisions(session, decision),
@@ -30,7 +30,10 @@ def decision_context(session: Session, decision: RetryDecision) -> dict[str, Any
 
 
 def used_revisions(session: Session, decision: RetryDecision) -> list[UsedRevision]:
-    """Of the policies that decided, in their order; takes one query, none without policies."""
+    """Return the revisions of the policies that decided, in order.
+
+    It takes one query, or none without policies.
+    """
     used: dict[str, int | None] = decision.policy_revisions
     names = [*(name for name in session.retry_policies if name in used)]
     names += [name for name in used if name not in names]

@@ -1,4 +1,4 @@
-"""Decisions after failures: what, when, why, and who pays."""
+"""The pages of decisions after failures: what, when, why, and which budget pays."""
 
 from typing import Any
 
@@ -18,20 +18,20 @@ from sessions_app.selectors.session_pages import ids_beginning
 
 
 class DecisionCauseFilter(CauseFilter):
-    """By the cause of the session that failed."""
+    """Filters by the cause of the failed session."""
 
     prefix = "session__"
 
 
 class DecisionStateFilter(RetryStateFilter):
-    """By what became of the session that failed."""
+    """Filters by the retry state of the failed session."""
 
     prefix = "session__"
 
 
 @admin.register(RetryDecision)
 class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
-    """One for each session that failed, the newest session first."""
+    """The decisions, one for each failed session, newest session first."""
 
     list_display = (
         "failed",
@@ -55,12 +55,12 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     search_help_text = "the beginning of the id of the session that failed"
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """By the order of ids."""
+        """Search by a range of ids."""
         ids = ids_beginning(text)
         return queryset.none() if ids is None else queryset.filter(pk__range=ids)
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """A page to read."""
+        """Return a read-only page of the decision."""
         read_only(request, object_id)
         found = self.get_object(request, str(object_id))
         if found is None:
@@ -75,7 +75,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the session that failed."""
+        """Return the decisions with their failed sessions."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("session__project__domain")
 

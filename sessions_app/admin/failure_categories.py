@@ -1,4 +1,4 @@
-"""Failure categories: operators' names for what went wrong, in the order they are tried."""
+"""The pages of failure categories: named kinds of failures, tried in order."""
 
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ FIELD = "matchers"
 
 
 class CategoryForm(OperatorForm):
-    """After `is_valid`, `document` is the category."""
+    """The form of a category. After `is_valid`, `document` is the category."""
 
     position = forms.IntegerField(
         required=False,
@@ -59,7 +59,7 @@ class CategoryForm(OperatorForm):
         self.initial[FIELD] = _text(self.instance) if self.instance.pk else EXAMPLE
 
     def clean(self) -> dict[str, Any] | None:
-        """Django's hook."""
+        """Check the matchers as the API does, and keep the position if none is given."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         name = self.instance.name if self.instance.pk else cleaned.get("name")
         if FIELD in cleaned and name is not None:
@@ -85,14 +85,17 @@ class CategoryForm(OperatorForm):
 
 
 def _text(category: FailureCategory) -> str:
-    """The matchers with their keys in the order in which people write them."""
+    """Return the matchers as YAML, with the keys in their usual order."""
     stored = {"name": category.name, FIELD: category.matchers}
     return as_yaml(CategoryDocument.model_validate(stored).document()[FIELD])
 
 
 @admin.register(FailureCategory)
 class FailureCategoryAdmin(RecordAdmin):
-    """In their order; rules and workloads ask for the names, so that those stay."""
+    """The categories in their order.
+
+    Names cannot change, because rules and workloads refer to them.
+    """
 
     form = CategoryForm
     list_display = ("name", "position", "known_by", "changed")
@@ -102,7 +105,7 @@ class FailureCategoryAdmin(RecordAdmin):
     fixed_fields = ("name",)
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """By its own service."""
+        """Write the category by its own service."""
         position, by = form.cleaned_data.get("position"), operator(request)
         if record.pk is None:
             record.pk = category_create(form.document, position=position, by=by).pk
@@ -110,7 +113,7 @@ class FailureCategoryAdmin(RecordAdmin):
             category_change(record.name, document=form.document, position=position, by=by)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook: rules that ask for it do not match any more."""
+        """Delete the category. Rules that ask for it no longer match."""
         category_delete(obj.name, by=operator(request))
 
     @column("known by")

@@ -1,4 +1,4 @@
-"""Filters of the lists of sessions: each with an index behind it, or looking at the newest only."""
+"""The filters of session lists. Each uses an index or looks at the newest sessions only."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from sessions_app.core.states import Phase, RetryState, Status, phase_of
 from sessions_app.selectors.counts import newest_behind
 
 NEWEST = 100_000
-"""Sessions that are looked at where no index finds what a filter wants."""
+"""Most sessions to look at if no index serves a filter."""
 PROJECT = "project__id__exact"
 
 
@@ -22,18 +22,18 @@ def newest_only(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
 
 
 class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
-    """Base: one of a few words, as a list to choose from."""
+    """The base of filters with a short list of words to choose from."""
 
     words: ClassVar[list[str]] = []
     prefix: ClassVar[str] = ""
-    """From the listed row to its session."""
+    """The path from the listed row to its session."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Django's hook."""
         return [(word, word.replace("_", " ")) for word in self.words]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Django's hook; what is no word of the list filters nothing."""
+        """Return the matching rows; unknown words filter nothing."""
         if self.value() not in self.words:
             return queryset
         word = str(self.value())
@@ -45,7 +45,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         return newest_only(found, f"{self.prefix}pk")
 
     def wanted(self, word: str) -> dict[str, Any]:
-        """The conditions on a session that a word stands for."""
+        """Return the conditions on a session for a word."""
         raise NotImplementedError
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
@@ -53,7 +53,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         return in_project
 
 
-# What a final status says of the cause, which has an index.
+# A final status implies these causes, and causes have an index.
 _CAUSES = {
     Status.TERMINATED: [""],
     Status.CANCELLED: [RetryCause.USER_CANCELLED.value],
@@ -62,44 +62,43 @@ _CAUSES = {
 
 
 class StatusFilter(SessionFilter):
-    """Waiting and live statuses have indexes of their own, final ones in each project."""
+    """Filters by status.
+
+    Waiting and live statuses have indexes, final ones only within a project.
+    """
 
     title = "status"
     parameter_name = "status"
     words = [status.value for status in Status]
 
     def wanted(self, word: str) -> dict[str, Any]:
-        """As the base says."""
         phase = phase_of(Status(word))
         causes = {"retry_cause__in": _CAUSES[Status(word)]} if phase is Phase.FINAL else {}
         return {"status": word, "phase": phase.value, **causes}
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
-        """As the base says."""
         return in_project or phase_of(Status(word)) is not Phase.FINAL
 
 
 class CauseFilter(SessionFilter):
-    """Why it failed."""
+    """Filters by the cause of the failure."""
 
     title = "cause"
     parameter_name = "retry_cause"
     words = [cause.value for cause in RetryCause]
 
     def wanted(self, word: str) -> dict[str, Any]:
-        """As the base says."""
         return {"retry_cause": word, "phase": Phase.FINAL.value}
 
 
 class RetryStateFilter(SessionFilter):
-    """What becomes of it after its end."""
+    """Filters by the retry state, which says what follows the end."""
 
     title = "retry state"
     parameter_name = "retry_state"
     words = [state.value for state in RetryState]
 
     def wanted(self, word: str) -> dict[str, Any]:
-        """As the base says."""
         return {"retry_state": word}
 
     def indexed(self, word: str, *, in_project: bool) -> bool:

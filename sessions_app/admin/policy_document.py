@@ -1,4 +1,4 @@
-"""The form of a named policy: its document as YAML, read as the API reads it."""
+"""The form of a named policy: a YAML document, read as in the API."""
 
 from typing import Any
 
@@ -41,10 +41,13 @@ spec:
 
 
 def read_policy(text: str) -> PolicyDocument:
-    """The policy in a text; a `ValidationError` of forms with path and line of what is wrong."""
+    """Return the policy in a text.
+
+    Raises a form's `ValidationError` with the path and line of each error.
+    """
     try:
         sent = parse_yaml(text.encode())
-        # What `reprise get -o yaml` shows may be put in; its status says nothing that is wanted.
+        # The output of `reprise get -o yaml` is valid input. Its status is ignored.
         sent.pop("status", None)
         return PolicyDocument.model_validate(sent)
     except InvalidInput as error:
@@ -54,7 +57,7 @@ def read_policy(text: str) -> PolicyDocument:
 
 
 class PolicyForm(forms.Form):
-    """After `is_valid`, `document` is the policy."""
+    """The form of a policy. After `is_valid`, `document` is the policy."""
 
     text = YamlField(
         rows=28,
@@ -62,7 +65,7 @@ class PolicyForm(forms.Form):
         help_text="Unknown keys are errors. Comments are not kept. What is saved decides from the "
         "next failure on, for chains that run already, too.",
     )
-    # The revision that was looked at, so that nobody's edit is lost unseen.
+    # The revision that the user saw, so that no edit is overwritten unnoticed.
     revision = forms.IntegerField(
         min_value=1, max_value=2**31 - 1, required=False, widget=forms.HiddenInput
     )
@@ -71,15 +74,16 @@ class PolicyForm(forms.Form):
     document: PolicyDocument
 
     def clean_text(self) -> str:
-        """Django's hook."""
+        """Parse the document."""
         text: str = self.cleaned_data["text"]
         self.document = read_policy(text)
         return text
 
     def refuse(self, error: InvalidInput | Conflict, revision: int | None) -> None:
-        """Show what the service refused at the text, which stays as it was sent.
+        """Show the service's refusal at the text, which stays as it was sent.
 
-        If somebody has edited the policy meanwhile, saving again puts the text over `revision`.
+        If somebody has edited the policy meanwhile, saving again replaces that edit, which is
+        `revision`.
         """
         text = self.cleaned_data["text"]
         if isinstance(error, InvalidInput):

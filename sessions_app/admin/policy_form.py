@@ -1,4 +1,4 @@
-"""The form of a scope's retry defaults, made from the policy itself."""
+"""The form of a scope's retry defaults, generated from the policy model."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _BOUND_OF = {name: name for name in Bounds.model_fields} | {"retry_delay": "min_
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One field of the policy as the page shows it."""
+    """A field of the policy, as the page shows it."""
 
     name: str
     set_here: forms.BoundField | None
@@ -40,9 +40,10 @@ class Line:
 
 
 class DefaultsForm(forms.Form):
-    """A box for each field says whether this scope sets it; one that is empty is a null.
+    """The form of retry defaults: a checkbox at each field says whether this scope sets it.
 
-    After `is_valid`, `policy` and `bounds` hold the values; what is wrong is said by the policy.
+    A checked field that is empty means null. After `is_valid`, `policy` and `bounds` hold the
+    values. The policy model reports the errors.
     """
 
     policy: InlinePolicy
@@ -61,7 +62,7 @@ class DefaultsForm(forms.Form):
             self.fields[BOUND + name] = _text(f"bound of {name}")
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook."""
+        """Build the policy and the bounds, and collect their errors."""
         cleaned = self.cleaned_data
         policy = {
             name: _raw(FIELDS[name], cleaned.get(name))
@@ -69,7 +70,7 @@ class DefaultsForm(forms.Form):
             if cleaned.get(SET + name) and name in cleaned
         }
         for name in InlinePolicy.model_fields:
-            # Of a field that was set here, an empty box says that it is to be inherited again.
+            # If a field was set here, an empty, unchecked one means that it is inherited again.
             boxed = cleaned.get(SET + name) or self.initial.get(SET + name)
             if cleaned.get(name) and not boxed:
                 self.add_error(name, "Tick the box beside it, or leave it empty to inherit.")
@@ -91,7 +92,7 @@ class DefaultsForm(forms.Form):
             return kind()
 
     def policy_lines(self, merged: Merged, bounds: MergedBounds) -> Iterator[Line]:
-        """The fields of the policy, with what holds in the scope and who says so."""
+        """Yield the policy's fields, each with its effective value and the layer that sets it."""
         values = merged.policy.model_dump(mode="json")
         for name in InlinePolicy.model_fields:
             yield Line(
@@ -105,7 +106,7 @@ class DefaultsForm(forms.Form):
             )
 
     def bound_lines(self, bounds: MergedBounds) -> Iterator[Line]:
-        """The bounds that the scope may set, with the strictest ones that hold in it."""
+        """Yield the bounds that the scope may set, with the strictest ones that apply to it."""
         for name in Bounds.model_fields:
             bound = getattr(bounds, name)
             yield Line(
@@ -120,7 +121,7 @@ class DefaultsForm(forms.Form):
 
 
 def initial(policy: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """What the form shows of a stored row."""
+    """Return the form's initial values for a stored row."""
     found: dict[str, Any] = {SET + name: name in policy for name in InlinePolicy.model_fields}
     found |= {
         name: value if _is_checked(FIELDS[name]) else shown(value, empty="")
@@ -131,7 +132,7 @@ def initial(policy: Mapping[str, Any], bounds: Mapping[str, Any]) -> dict[str, A
 
 
 def shown(value: object, empty: str = "none") -> str:
-    """A value of a policy for people; `empty` stands for null and for no members."""
+    """Return a value of a policy for people; `empty` stands for null and for an empty list."""
     if value is None or value in ([], ""):
         return empty
     if isinstance(value, bool):
@@ -198,7 +199,10 @@ def _text(label: str) -> forms.CharField:
 
 
 def _number(text: str) -> object:
-    """A number as JSON would give it; text that is none stays text, for the policy to refuse."""
+    """Return the number in a text as JSON would have it.
+
+    Other text stays, for the policy to refuse.
+    """
     kinds: tuple[Callable[[str], object], ...] = (int, float)
     for kind in kinds:
         try:

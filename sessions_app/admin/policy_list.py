@@ -1,4 +1,4 @@
-"""The list of named policies: what each says and where it is named, in a few queries for all."""
+"""The list of named policies: what each says and where it is used, in a few queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,34 +14,34 @@ from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
 from sessions_app.selectors.policies import policies_within_reach, reading_of, revisions_current
 
 OFFERED = 30
-"""Policies that a form names as those to choose from."""
+"""Most policies that a form suggests."""
 NAMED = 3
-"""Queues that a line of the list names."""
+"""Most queues that a row of the list names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a line of the list says beside the policy's own row."""
+    """The further data of one row of the list."""
 
     revision: RetryPolicyRevision
     uses: PolicyUses
 
     @property
     def rules(self) -> int:
-        """How many rules it has."""
+        """Return the number of rules."""
         return len(reading_of(self.revision).document.spec.rules or ())
 
     @property
     def places(self) -> list[str]:
-        """Where it is named."""
+        """Return the places that use the policy."""
         return [*(["the default"] if self.uses.default else []), *self.uses.queues]
 
 
 class PolicyChangeList(OperatorChangeList):
-    """Reads what belongs to the policies of a page in a few queries for all of them."""
+    """The list. It reads the data of all policies of a page in a few queries."""
 
     def get_results(self, request: HttpRequest) -> None:
-        """Django's hook."""
+        """Read the page, and attach the data of its policies."""
         super().get_results(request)
         policies: list[Any] = list(self.result_list)  # type: ignore[has-type]  # likewise
         told = _told(policies)
@@ -57,7 +57,7 @@ def _told(policies: Sequence[RetryPolicy]) -> dict[int, Told]:
 
 
 class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
-    """Base: one of a few words, each with its condition."""
+    """The base of filters with a short list of words, each with a condition."""
 
     words: dict[str, Q]
 
@@ -71,7 +71,7 @@ class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
 
 
 class StateFilter(PolicyFilter):
-    """Whether it can be named."""
+    """Filters by whether new chains can use the policy."""
 
     title = "state"
     parameter_name = "state"
@@ -82,7 +82,7 @@ class StateFilter(PolicyFilter):
 
 
 class LevelFilter(PolicyFilter):
-    """The kind of scope that it belongs to."""
+    """Filters by the kind of scope that the policy belongs to."""
 
     title = "level"
     parameter_name = "level"

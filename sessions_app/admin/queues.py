@@ -1,4 +1,4 @@
-"""Queues, and closing them for a while."""
+"""The pages of queues."""
 
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ LIMITS = "resource_limits"
 
 
 class QueueForm(CordonForm):
-    """Checked by the service, so that each door refuses the same."""
+    """The form of a queue. The service checks it, so that every door refuses the same."""
 
     retry_policies = forms.CharField(
         required=False,
@@ -65,7 +65,7 @@ class QueueForm(CordonForm):
             field.help_text = f"{field.help_text}; {policies_offered(self.instance.project)}"
 
     def clean_resource_limits(self) -> dict[str, str]:
-        """Django's hook."""
+        """Parse the limits, one `resource: amount` in each line."""
         limits = {}
         for text in self.cleaned_data[LIMITS].splitlines():
             name, colon, amount = (part.strip() for part in text.partition(":"))
@@ -80,7 +80,7 @@ class QueueForm(CordonForm):
         return limits
 
     def clean(self) -> dict[str, Any]:
-        """Django's hook."""
+        """Check the cordon and the policies."""
         cleaned = super().clean()
         self._check_policies(cleaned)
         return cleaned
@@ -98,7 +98,7 @@ class QueueForm(CordonForm):
 
 @admin.register(Queue)
 class QueueAdmin(RecordAdmin):
-    """Where sessions wait; one can be deleted while no session ever waited in it."""
+    """The queues. One can be deleted if no session ever waited in it."""
 
     form = QueueForm
     list_display = (
@@ -127,19 +127,19 @@ class QueueAdmin(RecordAdmin):
     fixed_fields = ("project", "name")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With all that its name is made of."""
+        """Return the queues with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("project__domain", "usage")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
+        """Refuse to delete a default queue or one that was ever used."""
         if obj is None or obj.is_default:
             return False
         used = queue_has_sessions(obj)
         return not used and super().has_delete_permission(request, obj)
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """By its own service."""
+        """Write the queue by its own service."""
         queue_save(record, by=operator(request), fields=form.changed_data)
 
     @column("share", ordering="usage__cost")

@@ -1,4 +1,4 @@
-"""The quotas of a project or a domain, as a part of its page."""
+"""The quotas of a project or a domain, shown as a section of its page."""
 
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ _RESOURCES_FIELD = "quota_resources"
 
 
 def quota_scope(record: Any) -> ConfigScope:
-    """The scope that a project or a domain is."""
+    """Return the scope of a project or a domain."""
     return ConfigScope(record) if isinstance(record, Domain) else ConfigScope(project=record)
 
 
@@ -43,7 +43,7 @@ def _count_field(label: str, help_text: str) -> forms.IntegerField:
 
 
 class QuotaForm(OperatorForm):
-    """Limits beside the record's own fields; empty: none."""
+    """The limits beside the record's own fields; an empty field means no limit."""
 
     quota_sessions = _count_field("sessions", "on executors at once; what is over it waits")
     quota_pending_sessions = _count_field(
@@ -72,7 +72,7 @@ class QuotaForm(OperatorForm):
         )
 
     def clean_quota_resources(self) -> dict[str, Decimal]:
-        """Django's hook: the limits by the names of their quotas."""
+        """Return the limits by the names of their quotas."""
         found: dict[str, Decimal] = {}
         lines = [line for line in self.cleaned_data[_RESOURCES_FIELD].splitlines() if line.strip()]
         if len(lines) > MOST_RESOURCES:
@@ -88,7 +88,7 @@ class QuotaForm(OperatorForm):
         return found
 
     def limits(self) -> dict[str, Decimal | None]:
-        """All of the scope's, by the names of the quotas."""
+        """Return all limits of the scope by the names of the quotas."""
         counts = {name: self.cleaned_data.get(field) for field, name in _COUNTS.items()}
         found: dict[str, Decimal | None] = {
             name: None if count is None else Decimal(count) for name, count in counts.items()
@@ -98,12 +98,12 @@ class QuotaForm(OperatorForm):
 
     @property
     def changes_quotas(self) -> bool:
-        """Whether any limit is another one than before."""
+        """Return whether any limit was changed."""
         return bool({*_COUNTS, _RESOURCES_FIELD} & set(self.changed_data))
 
 
 class QuotaFields:
-    """For the page of a project or a domain: its quotas in a part of their own, once it exists."""
+    """A mixin for the page of a project or a domain: a section of quotas once the record exists."""
 
     quota_fieldset: ClassVar[Any] = (
         "Quotas",
@@ -111,14 +111,15 @@ class QuotaFields:
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Django's hook."""
+        """Add the section of quotas for an existing record."""
         own = super().get_fieldsets(request, obj)  # type: ignore[misc]
         return own if obj is None else [*own, self.quota_fieldset]
 
     def store_quotas(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Set what was changed, after the page's own transaction.
+        """Set the changed quotas after the page's own transaction.
 
-        New counters are committed before they are filled: everybody waits for the former.
+        New counters are committed before they are filled, because everybody else waits while they
+        are created.
         """
         if form.changes_quotas:
             limits, by = form.limits(), operator(request)
@@ -126,7 +127,7 @@ class QuotaFields:
 
     @column("in use")
     def quotas_in_use(self, record: Any) -> SafeString | str:
-        """All that hold here: a project's own, and those of its domain."""
+        """Return all limits that apply here: the scope's own, and those of its domain."""
         rows = quotas_standing(quota_scope(record)) if record.pk else []
         lines = ((each.name, each.used, each.limit, each.scope) for each in rows)
         return format_html_join("", "<p>{}: {} of {} ({})</p>", lines) or "no limits"

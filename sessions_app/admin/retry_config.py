@@ -1,4 +1,4 @@
-"""Retry defaults, bounds and switches of the cluster, of domains and of projects."""
+"""The pages of retry defaults, bounds and switches of the cluster, domains and projects."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -47,7 +47,7 @@ _PLACES: dict[str, Callable[[], QuerySet[Any]]] = {"domain": domains_all, "proje
 
 
 class ScopeAdmin(OwnPage, OperatorAdmin):
-    """Rows that belong to a scope; a page edits the scope, whether it has a row yet or not."""
+    """The base of pages for rows of a scope. A page edits the scope, even if it has no row yet."""
 
     list_select_related = ("domain", "project__domain")
     search_fields = ("domain__name__startswith", "project__name__startswith")
@@ -55,12 +55,13 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
     list_display_links = ("scope",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With all that its name is made of."""
+        """Return the rows with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain", "project__domain")
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """The scope of a row, the one that the address names, or a choice of them."""
+        """Return the page of the row's scope, of the scope in the address, or a choice of
+        scopes."""
         if object_id is not None:
             row = self.get_object(request, object_id)
             if row is None:
@@ -79,7 +80,7 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
         raise NotImplementedError
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
-        """The page of one scope."""
+        """Return the page of one scope."""
         raise NotImplementedError
 
     def _asked(self, request: HttpRequest) -> ConfigScope | None:
@@ -109,7 +110,7 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
     def page(
         self, request: HttpRequest, name: str, scope: ConfigScope | None, **context: Any
     ) -> HttpResponse:
-        """One of the templates of this file."""
+        """Return a page made with one of the templates of this file."""
         kind = str(self.opts.verbose_name).capitalize()
         original = context.get("original")
         shared = {
@@ -122,7 +123,7 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
         return self.render(request, name, title, **{**shared, **context})
 
     def done(self, request: HttpRequest, text: str) -> HttpResponse:
-        """Say what was done and go back to the list."""
+        """Show what was done, and go back to the list."""
         messages.success(request, text)
         return HttpResponseRedirect(
             reverse(f"admin:sessions_app_{self.opts.model_name}_changelist")
@@ -145,7 +146,7 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
 
 @admin.register(RetryDefaults)
 class RetryDefaultsAdmin(ScopeAdmin):
-    """What sessions inherit, and the most that they may ask for."""
+    """The retry defaults that sessions inherit, and the bounds on what they may ask for."""
 
     list_display = ("scope", "level", "sets", "binds", "changed")
     actions: Any = ()
@@ -155,7 +156,8 @@ class RetryDefaultsAdmin(ScopeAdmin):
         return defaults_of(scope)
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
-        """Each field with its effective value, the layer of that and the bound on it."""
+        """Return the page: each field with its effective value, the layer that sets it, and its
+        bound."""
         stored = policy_form.initial(in_short(row.policy), in_short(row.bounds)) if row else {}
         form = DefaultsForm(request.POST if request.method == "POST" else None, initial=stored)
         if form.is_bound and form.is_valid() and self._put(request, scope, form):
@@ -181,7 +183,7 @@ class RetryDefaultsAdmin(ScopeAdmin):
         return True
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook: the scope inherits everything again."""
+        """Delete the row, so that the scope inherits everything again."""
         retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -210,7 +212,7 @@ def _limit(least: int, help_text: str) -> forms.IntegerField:
 
 
 class SwitchForm(forms.Form):
-    """The mode; of the cluster also the limits over all chains and the default policy."""
+    """The form of a switch; for the cluster also with the global limits and the default policy."""
 
     mode = forms.ChoiceField(
         choices=[(mode.value, mode.value) for mode in Mode], widget=UnfoldAdminRadioSelectWidget
@@ -242,7 +244,7 @@ class SwitchForm(forms.Form):
             policy.help_text = f"{policy.help_text}; {policies_offered(None)}"
 
     def clean_default_policy(self) -> str:
-        """Django's hook: told before the switch is asked about."""
+        """Check the policy before asking for confirmation of the switch."""
         name: str = self.cleaned_data["default_policy"]
         if name:
             try:
@@ -254,13 +256,13 @@ class SwitchForm(forms.Form):
 
     @property
     def clusters(self) -> list[forms.BoundField]:
-        """The fields that only the cluster has."""
+        """Return the fields that only the cluster has."""
         return [self[name] for name in CLUSTERS if name in self.fields]
 
 
 @admin.register(RetrySettings)
 class RetrySettingsAdmin(ScopeAdmin):
-    """The switches. Moving one is asked twice, because it holds or lets go what waits."""
+    """The switches. A change must be confirmed, because it holds or releases waiting retries."""
 
     list_display = (
         "scope",
@@ -290,7 +292,7 @@ class RetrySettingsAdmin(ScopeAdmin):
         return settings_of(scope)
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
-        """The switch, and before it moves what that does."""
+        """Return the page of the switch, and ask for confirmation before the switch moves."""
         now = Mode(row.mode) if row else Mode.ON
         stored = {"mode": now.value} | {name: row and getattr(row, name) for name in CLUSTERS}
         asked = request.POST if request.method == "POST" else None
@@ -306,7 +308,7 @@ class RetrySettingsAdmin(ScopeAdmin):
         if not form.is_bound or not form.is_valid():
             return self.page(request, "retry_settings", scope, **context)
         wanted = Mode(form.cleaned_data["mode"])
-        # The confirmation is good for the move that it was shown for.
+        # A confirmation is valid only for the change that it was shown for.
         move = f"{now.value} to {wanted.value}"
         if wanted is not now and request.POST.get("confirmed") != move:
             projects = [scope.project.pk] if scope.project else None
@@ -349,7 +351,7 @@ class RetrySettingsAdmin(ScopeAdmin):
 
 
 def consequences(wanted: Mode, waiting: Waiting) -> list[str]:
-    """What moving the switch does to the retries that wait, in sentences."""
+    """Return sentences on what the change does to waiting retries."""
     scheduled = f"{waiting.scheduled} scheduled {_noun(waiting.scheduled.value)}"
     held = f"{waiting.held} held {_noun(waiting.held.value)}"
     return [text.format(scheduled=scheduled, held=held) for text in _CONSEQUENCES[wanted]]

@@ -1,4 +1,4 @@
-"""Named retry policies: written as YAML, with every revision and what it changed."""
+"""The pages of named retry policies: a YAML document, its revisions and what each changed."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
 
 SHOWN = 50
-"""Revisions that the page of a policy lists."""
+"""Most revisions that the page of a policy lists."""
 
 
 @admin.register(RetryPolicy)
 class RetryPolicyAdmin(OwnPage, OperatorAdmin):
-    """A policy is its document; the rest of its page is what follows from that."""
+    """The named policies. A policy is its document; the rest of its page is derived."""
 
     list_display = ("name", "of", "state", "numbered", "rules", "used_by", "changed")
     list_select_related = ("domain", "project__domain")
@@ -47,7 +47,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
     list_before_template = "admin/policies_note.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With all that its name is made of."""
+        """Return the policies with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain", "project__domain")
 
@@ -60,7 +60,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         return {}
 
     def get_urls(self) -> list[URLPattern]:
-        """With the pages of revisions and the one that simulates."""
+        """Add the pages of revisions and of the simulation."""
         view = self.admin_site.admin_view
         own = [
             path("simulate/", view(self.simulate_view), name="sessions_app_retrypolicy_simulate"),
@@ -74,7 +74,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         return [*own, *found]
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """The form with the document, and what belongs to it."""
+        """Return the page with the document's form and the related data."""
         policy = None if object_id is None else self.get_object(request, object_id)
         if object_id is not None and policy is None:
             return self.missing(request, object_id)
@@ -107,7 +107,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         )
 
     def revision_view(self, request: HttpRequest, policy_id: int, number: int) -> HttpResponse:
-        """What one revision said, and what it changed."""
+        """Return the page of one revision and of what it changed."""
         policy = self.get_object(request, str(policy_id))
         found = (
             policy.revisions.filter(revision__in=(number - 1, number, number + 1)) if policy else ()
@@ -136,7 +136,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Django's hook: where the policy is named, or what deleting it does."""
+        """Return the page that says where the policy is used, or delete it."""
         policy = self.get_object(request, object_id)
         if policy is None:
             return self.missing(request, object_id)
@@ -156,7 +156,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         return HttpResponseRedirect(reverse("admin:sessions_app_retrypolicy_changelist"))
 
     def simulate_view(self, request: HttpRequest) -> HttpResponse:
-        """What a draft would have decided."""
+        """Return the page that says what a draft would have decided."""
         asked = request.GET.get("policy", "")
         policy = self.get_object(request, asked) if asked else None
         draft = _text(_current(policy)) if policy else EXAMPLE
@@ -172,7 +172,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         title: str,
         **context: Any,
     ) -> HttpResponse:
-        """One of the templates of this file."""
+        """Return a page made with one of the templates of this file."""
         shared = {
             "original": policy,
             "list_url": reverse("admin:sessions_app_retrypolicy_changelist"),
@@ -224,7 +224,7 @@ def _text(revision: RetryPolicyRevision) -> str:
 
 
 def _initial(request: HttpRequest, policy: RetryPolicy | None) -> dict[str, Any]:
-    """The policy as it is, or one of its old revisions if the address names it; or the example."""
+    """Return the form's values: the policy, the old revision in the address, or the example."""
     if policy is None:
         return {"text": EXAMPLE}
     asked = request.GET.get("revision", "")
@@ -250,7 +250,7 @@ def _places(policy: RetryPolicy) -> list[SafeString]:
 
 
 def _apply(request: HttpRequest, form: PolicyForm, policy: RetryPolicy | None) -> Applied | None:
-    """What was made, or None with the reason in the form."""
+    """Apply the form. Return what was applied, or None if the form has the reason for a refusal."""
     document = form.document
     try:
         if policy is None:
@@ -272,7 +272,10 @@ def _apply(request: HttpRequest, form: PolicyForm, policy: RetryPolicy | None) -
 
 
 def _scope_told(request: HttpRequest, domain: str | None, project: str | None) -> ConfigScope:
-    """The scope that a document names; `InvalidInput` with the field if there is none such."""
+    """Return the scope that a document names.
+
+    Raises `InvalidInput` with the field if the scope does not exist.
+    """
     actor, action = actor_of(request), Action.POLICY_WRITE
     try:
         if project is not None:

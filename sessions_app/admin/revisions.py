@@ -1,29 +1,29 @@
-"""What changed from one revision of a document to the next, line by line."""
+"""The line-by-line difference between two revisions of a document."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 CONTEXT = 3
-"""Lines around a change that show where it is."""
+"""Unchanged lines to show around a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a difference; `kind` is `same`, `added`, `removed` or `gap` (with no text)."""
+    """A line of a difference. `kind` is `same`, `added`, `removed` or `gap` (with no text)."""
 
     kind: str
     text: str = ""
 
     @property
     def sign(self) -> str:
-        """What tells the kinds apart without colours."""
+        """Return the sign that tells the kinds apart without colours."""
         return {"added": "+", "removed": "-", "gap": "…"}.get(self.kind, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The changed lines with those around them, and how many there are."""
+    """The changed lines with their surroundings, and their numbers."""
 
     lines: list[Line]
 
@@ -37,7 +37,7 @@ class Difference:
 
 
 def difference(before: str, after: str) -> Difference:
-    """What to take from `before` and add to it to come to `after`."""
+    """Return the changes that turn `before` into `after`."""
     return Difference(list(_lines(before.splitlines(), after.splitlines())))
 
 

@@ -1,4 +1,4 @@
-"""Sessions: to look at, to cancel, to preempt and to retry."""
+"""The pages of sessions: show, cancel, preempt and retry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,16 +39,16 @@ from sessions_app.services.sessions.logs import log_tail
 from sessions_app.services.sessions.preempt import sessions_preempt
 
 MOST = 500
-"""Sessions that one action takes."""
+"""Most sessions for one action."""
 SLICE = 100
-"""Of these are changed in one transaction, so that none lasts long."""
+"""Sessions that are changed in one transaction, so that transactions stay short."""
 EVENTS = 200
 LOG_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an action did to one session."""
+    """The result of an action on one session."""
 
     session_id: UUID
     done: bool
@@ -58,7 +58,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that operators do to sessions."""
+    """An action of operators on sessions."""
 
     name: str
     title: str
@@ -85,7 +85,7 @@ def _preempt(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
 
 
 def _retry(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
-    # One alone goes at once, as everywhere.
+    # A single retry is not delayed by storm limits, as everywhere else.
     retry = sessions_retry_paced if len(roots) > 1 else sessions_retry
     return [_retried(session_id, each) for session_id, each in retry(roots, by=by).items()]
 
@@ -127,7 +127,10 @@ ACTS = {
 
 
 def act_on(act: Act, roots: Mapping[UUID, UUID], *, by: str) -> list[Outcome]:
-    """Do it to sessions (id -> root), some in each transaction; an outcome each, in order."""
+    """Run the action on sessions (id -> root) in several transactions.
+
+    Return an outcome for each session, in order.
+    """
     pairs = list(roots.items())
     outcomes: list[Outcome] = []
     for start in range(0, len(pairs), SLICE):
@@ -137,7 +140,7 @@ def act_on(act: Act, roots: Mapping[UUID, UUID], *, by: str) -> list[Outcome]:
 
 @admin.register(Session)
 class SessionAdmin(OwnPage, LookedUpAdmin):
-    """Every attempt; the newest first."""
+    """All attempts, newest first."""
 
     list_display = (
         "short_id",
@@ -166,7 +169,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     actions: Any = ("cancel_chains", "preempt_sessions", "retry_sessions")
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Ids by their order, names of chains by the index over those of each project."""
+        """Search by a range of ids, or by the beginning of a chain's name within each project."""
         ids = ids_beginning(text)
         if ids is not None and queryset.filter(pk__range=ids).exists():
             return queryset.filter(pk__range=ids)
@@ -174,14 +177,14 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         return named.filter(project__in=projects_all())
 
     def get_urls(self) -> list[URLPattern]:
-        """With the address that the buttons of a session post to."""
+        """Add the address to which the buttons of a session post."""
         view = self.admin_site.admin_view(self.act_view)
         acting = path("<uuid:session_id>/act/", view, name="sessions_app_session_act")
         found: list[URLPattern] = super().get_urls()
         return [acting, *found]
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """A page to read."""
+        """Return a read-only page of the session."""
         read_only(request, object_id)
         try:
             found = session_get(actor_of(request), UUID(str(object_id)))
@@ -191,7 +194,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         return self.render(request, "session", title, original=found, **_page(found, request))
 
     def act_view(self, request: HttpRequest, session_id: UUID) -> HttpResponse:
-        """Do what a button of a session's page says, and show the page again."""
+        """Do what the pressed button says, and show the page again."""
         act = ACTS.get(request.POST.get("do", ""))
         back = HttpResponseRedirect(change_url("session", session_id))
         if request.method != "POST" or act is None:
@@ -211,17 +214,17 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
 
     @admin.action(description="Cancel the chains", permissions=["view"])
     def cancel_chains(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-        """Of the chosen sessions."""
+        """Cancel the chains of the chosen sessions."""
         return self._bulk(request, rows, "cancel")
 
     @admin.action(description="Preempt", permissions=["view"])
     def preempt_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-        """The chosen sessions, if they run."""
+        """Preempt the chosen sessions that run."""
         return self._bulk(request, rows, "preempt")
 
     @admin.action(description="Retry now", permissions=["view"])
     def retry_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-        """The chosen sessions, if they are the newest of their chains."""
+        """Retry the chosen sessions that are the newest of their chains."""
         return self._bulk(request, rows, "retry")
 
     def _bulk(self, request: HttpRequest, rows: QuerySet[Any], name: str) -> HttpResponse | None:
@@ -277,7 +280,7 @@ def _sentence(text: str) -> str:
 
 
 def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
-    """What the page of one session shows."""
+    """Return the context of a session's page."""
     chain = chain_attempts(found)
     decision = decision_of(found)
     events = list(session_events(found)[: EVENTS + 1])

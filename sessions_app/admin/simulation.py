@@ -1,4 +1,4 @@
-"""The form that tries a draft policy on the past of a project; it changes nothing."""
+"""The form that runs a draft policy against the past of a project. It changes nothing."""
 
 import re
 from collections import Counter
@@ -26,12 +26,12 @@ from sessions_app.templatetags.reprise import duration, words
 
 DAYS = (7, 30, 90)
 CHAINS = 200
-"""Changed chains that the page lists."""
+"""Most changed chains that the page lists."""
 _BETWEEN = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 
 
 class SimulateForm(forms.Form):
-    """After `is_valid`, `named` are the policies of the draft, in their order."""
+    """The form. After `is_valid`, `named` has the draft's policies in order."""
 
     text = YamlField(
         rows=22,
@@ -57,7 +57,7 @@ class SimulateForm(forms.Form):
         field.widget.choices = field.choices
 
     def clean_text(self) -> str:
-        """Django's hook."""
+        """Parse the documents of the draft."""
         text: str = self.cleaned_data["text"]
         parts = [part for part in _BETWEEN.split(text) if part.strip()]
         if not 0 < len(parts) <= MAX_POLICIES:
@@ -72,7 +72,7 @@ class SimulateForm(forms.Form):
 def simulate_page(
     request: HttpRequest, site: AdminSite, draft: str, policy: RetryPolicy | None
 ) -> dict[str, Any]:
-    """What the page shows: the form, and after it was sent what the draft would have decided."""
+    """Return the page's context: the form and, if it was sent, the result."""
     project = policy.project_id if policy else None
     sent = request.POST if request.method == "POST" else None
     form = SimulateForm(site, sent, initial={"text": draft, "project": project})
@@ -115,12 +115,12 @@ def _result(form: SimulateForm) -> dict[str, Any]:
 
 
 def _signed(seconds: float) -> str:
-    """`+3 h 20 min`."""
+    """Return the seconds in words, such as `+3 h 20 min`."""
     return f"{'-' if seconds < 0 else '+'}{duration(abs(seconds))}"
 
 
 def _bars(counts: Mapping[str, int], shown: Callable[[str], str]) -> list[tuple[str, int, int]]:
-    """Name, number and the largest number of all, the largest first."""
+    """Return (name, number, largest number) for each entry, the largest first."""
     most = max(counts.values(), default=0)
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(shown(name), number, most) for name, number in ordered]

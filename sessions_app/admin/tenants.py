@@ -1,4 +1,4 @@
-"""Domains, projects, and who is a member of them."""
+"""The pages of domains, projects and memberships."""
 
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ def _list_url(kind: str, **query: object) -> str:
 
 
 def retry_links(**scope: int) -> SafeString:
-    """Links to the defaults and the switch of a domain or project."""
+    """Return links to the retry defaults and the switch of a domain or project."""
     query = "&".join(f"{name}={key}" for name, key in scope.items())
     pages = [
         link(f"{reverse(f'admin:sessions_app_{kind}_add')}?{query}", text)
@@ -42,7 +42,7 @@ def retry_links(**scope: int) -> SafeString:
 
 @admin.register(Domain)
 class DomainAdmin(QuotaFields, RecordAdmin):
-    """The outermost tenants; one can be deleted while it has no projects."""
+    """The domains. One can be deleted if it has no projects."""
 
     form = QuotaForm
     list_display = ("name", "project_count", "retries", "created")
@@ -53,26 +53,26 @@ class DomainAdmin(QuotaFields, RecordAdmin):
     fixed_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the number of projects, in the same query."""
+        """Return the domains with their numbers of projects, in one query."""
         found: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = found.annotate(project_count=Count("projects"))
         return counted
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
+        """Refuse to delete a domain that has projects."""
         if obj is None or obj.projects.exists():
             return False
         return bool(super().has_delete_permission(request, obj))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Of a domain that exists only the quotas can be changed."""
+        """Create the domain. Only the quotas of an existing one can be changed."""
         if record.pk is None:
             super().store(request, record, form)
         else:
             self.store_quotas(request, record, form)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Delete the domain by its service."""
         domain_delete(obj, by=operator(request))
 
     @column("projects", ordering="project_count")
@@ -93,14 +93,14 @@ class DomainAdmin(QuotaFields, RecordAdmin):
 
 
 class ProjectForm(QuotaForm):
-    """Its address is chosen once."""
+    """The form of a project. Its address cannot be changed."""
 
     refusals = {"project_name_unique": ("name", "The domain has a project of this name.")}
 
 
 @admin.register(Project)
 class ProjectAdmin(QuotaFields, RecordAdmin):
-    """One can be deleted while nothing ever ran in it."""
+    """The projects. One can be deleted if nothing ever ran in it."""
 
     form = ProjectForm
     list_display = ("address", "domain", "queues", "sessions", "retries", "created")
@@ -117,12 +117,12 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
     fixed_fields = ("domain", "name")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the domain: a project is shown by its address, also where it is chosen."""
+        """Return the projects with their domains, which are part of their addresses."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("domain")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
+        """Refuse to delete a project in which anything ever ran."""
         if obj is None or project_ever_ran(obj):
             return False
         return bool(super().has_delete_permission(request, obj))
@@ -133,11 +133,14 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
         return [*map(str, objs), told], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Delete the project by its service."""
         project_delete(obj, by=operator(request))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """With its default queue. Of a project that exists only the quotas can be changed."""
+        """Create the project with its default queue.
+
+        Only the quotas of an existing one can be changed.
+        """
         if record.pk is not None:
             self.store_quotas(request, record, form)
         else:
@@ -168,7 +171,7 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
 
 
 class MembershipForm(OperatorForm):
-    """A role in exactly one place."""
+    """The form of a membership: a role in exactly one domain or project."""
 
     refusals: ClassVar = {
         "membership_one_scope": ("project", "Choose a domain or a project, and not both."),
@@ -182,7 +185,7 @@ class MembershipForm(OperatorForm):
 
 @admin.register(Membership)
 class MembershipAdmin(RecordAdmin):
-    """Who has which role where."""
+    """The memberships: which user has which role where."""
 
     form = MembershipForm
     list_display = ("user", "role", "domain", "project")
@@ -197,11 +200,14 @@ class MembershipAdmin(RecordAdmin):
     fixed_fields = ("user",)
 
     def audited_as(self, record: Any) -> tuple[str, str]:
-        """As the base says: the role is what changes of it."""
+        """Return the type and the id in the audit log.
+
+        They do not contain the role, which may change.
+        """
         return "membership", f"{record.user} in {record.project or record.domain}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With all that its name is made of."""
+        """Return the memberships with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("user", "domain", "project__domain")
 
@@ -210,5 +216,5 @@ class MembershipAdmin(RecordAdmin):
         membership_save(record, by=operator(request))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Delete the membership by its service."""
         membership_delete(obj, by=operator(request))

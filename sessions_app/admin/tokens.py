@@ -1,4 +1,4 @@
-"""API tokens: made here and shown once, revoked here."""
+"""The pages of API tokens: created and shown once, or revoked."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ _SHOWN = "reprise_shown_once"
 
 
 class TokenForm(OperatorForm):
-    """A bearer, and what narrows the token."""
+    """The form of a token: its bearer, and its restrictions."""
 
     refusals: ClassVar = {
         "token_one_bearer": ("user", "A token is for a user or for an executor: give one of them.")
@@ -35,14 +35,14 @@ class TokenForm(OperatorForm):
         }
 
     def clean_name(self) -> str:
-        """Return the name, if the API would take it."""
+        """Return the name if the API would accept it."""
         try:
             return one_line(self.cleaned_data["name"])
         except ValueError as error:
             raise forms.ValidationError(f"It {error}.") from None
 
     def clean(self) -> dict[str, Any] | None:
-        """Django's hook."""
+        """Check the expiry and that an executor's token has no restrictions."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         expires_at = cleaned.get("expires_at")
         if expires_at is not None and expires_at <= timezone.now():
@@ -53,15 +53,17 @@ class TokenForm(OperatorForm):
 
 
 class ShowsToken(RecordAdmin):
-    """A new token is on the page that answers the form, and nowhere else: a page after a redirect
-    would have it from a cookie."""
+    """A mixin that shows a new token once, on the page that answers the form.
+
+    A page after a redirect would have to get it from a cookie.
+    """
 
     def show_once(self, request: HttpRequest, secret: str) -> None:
-        """Show a new token when its record is stored."""
+        """Keep the new token for the answer to this request."""
         setattr(request, _SHOWN, secret)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
-        """Django's hook. The admin's pages are kept by no cache."""
+        """Show the new token. No cache stores the pages of the admin."""
         secret = getattr(request, _SHOWN, None)
         if secret is None:
             return super().response_add(request, obj, post_url_continue)
@@ -72,7 +74,7 @@ class ShowsToken(RecordAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ShowsToken):
-    """Never changed: one is revoked and another made."""
+    """The tokens. They never change: revoke one and create another."""
 
     form = TokenForm
     list_display = ("name", "prefix", "bearer", "project", "read_only", "expires", "used")
@@ -84,7 +86,7 @@ class ApiTokenAdmin(ShowsToken):
     fields = ("name", "user", "executor_name", "project", "read_only", "expires_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the bearer."""
+        """Return the tokens with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("user", "project__domain")
 
@@ -110,11 +112,11 @@ class ApiTokenAdmin(ShowsToken):
             messages.warning(request, text)
 
     def audited_as(self, record: Any) -> tuple[str, str]:
-        """As the base says."""
+        """Return the type and the id of a token in the audit log."""
         return "token", record.prefix
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Django's hook."""
+        """Revoke the token by its service."""
         token_revoke(prefix=obj.prefix, by=operator(request))
 
     @column("bearer")

@@ -1,4 +1,4 @@
-"""Webhooks of all projects: looked at, paused and resumed; and the log of what they were sent."""
+"""The pages of all projects' webhooks and of their deliveries."""
 
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ _DELIVERY_STATES = {"waiting": "warning", "delivered": "success", "failed": "dan
 
 @admin.register(WebhookEndpoint)
 class WebhookAdmin(ReadOnlyAdmin):
-    """Tenants make and change them over the API, which tells them their secret."""
+    """The webhooks. Tenants create and change them over the API, which shows their secrets."""
 
     list_display = ("url", "project", "state", "paused_reason", "failures", "made", "created_by")
     list_select_related = ("project__domain",)
@@ -33,7 +33,7 @@ class WebhookAdmin(ReadOnlyAdmin):
     actions = ("pause", "resume", "ping")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With all that its name is made of."""
+        """Return the webhooks with the related rows that their names need."""
         found: QuerySet[Any] = super().get_queryset(request)
         return found.select_related("project__domain")
 
@@ -49,21 +49,21 @@ class WebhookAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Pause")
     def pause(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        """Until somebody resumes them."""
+        """Pause the chosen webhooks until somebody resumes them."""
         for endpoint in chosen:
             webhook_pause(endpoint, reason="paused by an operator", by=operator(request))
         messages.success(request, "Paused. What happens meanwhile waits in the log.")
 
     @admin.action(description="Resume where they were paused")
     def resume(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        """Those that are not paused stay as they are."""
+        """Resume the chosen webhooks that are paused."""
         for endpoint in chosen:
             webhook_resume(endpoint, by=operator(request))
         messages.success(request, "They go on from where they were paused.")
 
     @admin.action(description="Send a test message")
     def ping(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        """What came of it is among the deliveries."""
+        """Send a test message to the chosen webhooks. The deliveries show the results."""
         for endpoint in chosen:
             webhook_ping(endpoint)
         messages.success(request, "Sent; what came of it is among the deliveries.")
@@ -71,7 +71,7 @@ class WebhookAdmin(ReadOnlyAdmin):
 
 @admin.register(WebhookDelivery)
 class WebhookDeliveryAdmin(LookedUpAdmin):
-    """What was sent, and what waits."""
+    """The deliveries: what was sent, and what waits."""
 
     list_display = ("type", "endpoint", "session", "status", "attempts", "answer", "tried", "next")
     list_filter = ("state",)
@@ -85,7 +85,7 @@ class WebhookDeliveryAdmin(LookedUpAdmin):
     )
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Those of one webhook."""
+        """Return the deliveries of one webhook."""
         try:
             return queryset.filter(endpoint=UUID(text))
         except ValueError:

@@ -1,4 +1,4 @@
-"""Documents as text fields: shown as YAML, read strictly, refused with the path and the line."""
+"""Documents in text fields: shown as YAML, parsed strictly, with errors by path and line."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,11 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from sessions_app.api.http.parsing import BODY
 
 LONGEST = 1_000_000
-"""Characters, as many as a body of the API may have bytes."""
+"""Most characters, as many as a request of the API may have bytes."""
 
 
 def as_yaml(value: Any) -> str:
-    """A JSON value as people write it: keys in their order, what is short on one line."""
+    """Return a JSON value as readable YAML: keys in their order, short values on one line."""
     return yaml.dump(
         value, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=96,
         default_flow_style=None,
@@ -23,7 +23,7 @@ def as_yaml(value: Any) -> str:
 
 
 class YamlField(forms.CharField):
-    """A large text in letters of one width."""
+    """A large text field in a fixed-width font."""
 
     def __init__(self, *, rows: int, **options: Any):
         widget = UnfoldAdminTextareaWidget(
@@ -35,9 +35,9 @@ class YamlField(forms.CharField):
 def refusal(
     text: str, errors: Mapping[str, Iterable[str]], *, inside: str = ""
 ) -> forms.ValidationError:
-    """What is wrong in a text: the path of each field, its line if it is there, and why.
+    """Return the errors of a text as the path of each field, its line if it exists, and the reason.
 
-    `inside` is the field that the whole text is the value of.
+    `inside` is the field whose value is the whole text.
     """
     root = _root(text)
     return forms.ValidationError(
@@ -66,7 +66,8 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def line_of(node: yaml.Node | None, path: str) -> int | None:
-    """The line of a field such as `spec.rules[2].action`, or of the part that it is missing in."""
+    """Return the line of a field such as `spec.rules[2].action`, or of the closest existing
+    parent."""
     line = None
     for index, key in _STEP.findall(path):
         found = _item(node, index) if index else _member(node, key)

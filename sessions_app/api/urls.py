@@ -1,4 +1,4 @@
-"""`/api/v2/`: the records."""
+"""The addresses under `/api/v2/`."""
 
 from django.urls import URLPattern, path
 
@@ -23,7 +23,7 @@ from sessions_app.api.rest import (
 
 
 def _scoped(prefix: str, view: type[retry_config_views.ScopeView]) -> list[URLPattern]:
-    """One view under the cluster, under a domain and under a project."""
+    """Return the addresses of a view under the cluster, a domain and a project."""
     forms = {
         "cluster": "cluster/",
         "domain": "domains/<str:domain>/",

@@ -1,1 +1,1 @@
-"""Pages for people. Programs use api/, operators admin/."""
+"""Web pages for people. Programs use api/, operators admin/."""

@@ -1,4 +1,4 @@
-"""The web pages."""
+"""The addresses of the web pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Pages for people: the newest chains, and one session with its chain and reasons."""
+"""The web pages for people: the newest chains, and one session with its chain and reasons."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -35,7 +35,7 @@ from sessions_app.services.sessions.logs import log_tail
 
 PAGE = 50
 PROJECTS = 200
-"""The most projects that the filter offers; others can be named in the address."""
+"""Most projects that the filter offers. Others can be named in the address."""
 EVENTS = 500
 LOG_LINES = 200
 
@@ -49,7 +49,7 @@ _Text = Annotated[str, Field(max_length=200, pattern=r"^[^\x00]+$")]
 
 
 class HomeFilter(BaseModel):
-    """The query string of the first page; `after` is the last id of the page before."""
+    """The query string of the first page. `after` is the last id of the previous page."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,7 +61,7 @@ class HomeFilter(BaseModel):
 
 
 def home_filter(query: QueryDict) -> tuple[HomeFilter, list[str]]:
-    """The filters that were understood, and the names of those that were not."""
+    """Return the valid filters, and the names of the invalid ones."""
     sent = {name: query[name] for name in HomeFilter.model_fields if query.get(name)}
     try:
         return HomeFilter.model_validate(sent), []
@@ -75,7 +75,7 @@ def home_filter(query: QueryDict) -> tuple[HomeFilter, list[str]]:
 @login_required
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    """The newest attempt of each of the newest chains."""
+    """Show the newest attempt of each of the newest chains."""
     actor = _actor(request)
     wanted, misunderstood = home_filter(request.GET)
     found = _page(actor, wanted)
@@ -95,7 +95,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _page(actor: Actor, wanted: HomeFilter) -> list[Session]:
-    """One page of newest attempts, and one more if there are more."""
+    """Return one page of newest attempts, and one more if more exist."""
     shared = wanted.model_dump(include={"status", "project", "search"})
     place = Place(PAGE + 1, newest_first=wanted.order == "newest", beyond=wanted.after)
     return sessions_page(actor, SessionsWanted(tip=True, **shared), place)
@@ -105,7 +105,10 @@ def _page(actor: Actor, wanted: HomeFilter) -> list[Session]:
 @login_required
 @never_cache
 def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """One session: chain, decision, events, the end of its log; a POST cancels or retries it."""
+    """Show one session: chain, decision, events and the end of its log.
+
+    A POST cancels or retries it.
+    """
     actor = _actor(request)
     try:
         if request.method == "POST":
@@ -117,7 +120,7 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
 
 
 def _act(request: HttpRequest, actor: Actor, session_id: UUID) -> UUID:
-    """Do what the pressed button says; the session to look at next. Refusals become messages."""
+    """Do what the pressed button says, and return the session to show. Refusals become messages."""
     act = _ACTS.get(request.POST.get("do", ""))
     if act is None:
         messages.error(request, "This page can only cancel a chain or retry a session.")
@@ -187,7 +190,7 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
 
 
 def _is_over(tip: Session) -> bool:
-    """Whether nothing more happens to a chain by itself."""
+    """Return whether nothing more happens to a chain by itself."""
     return tip.status in FINAL_STATUSES and tip.retry_state not in WAITING_RETRY
 
 

@@ -1,4 +1,4 @@
-"""`reprise apply` and `update`: make the server say what documents say."""
+"""`reprise apply` and `update`: bring the server in line with documents."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 KEYS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
-MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More of them.")]
+MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="More files.")]
 
 
 def file_option() -> Any:
-    """The option that names files of documents."""
+    """Return the option that names files of documents."""
     text = "YAML or JSON, a directory of such, or - (stdin)."
     return typer.Option("--file", "-f", metavar="FILE", help=text)
 
@@ -68,7 +68,7 @@ def update(
 def send_documents(
     ctx: typer.Context, sources: Sequence[str], asked: Scope | None, how: How
 ) -> None:
-    """Do what is wanted of the documents of files; exit with the code of the first refusal."""
+    """Apply the documents in files; exit with the code of the first refusal."""
     wanted = _checked(read_documents(sources))
     client = client_of(ctx)
     codes = [code for each in wanted if (code := _applied(client, each, asked, how))]
@@ -78,14 +78,17 @@ def send_documents(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A document and what is known of its kind."""
+    """A document and its kind."""
 
     document: Document
     kind: Kind[Any]
 
 
 def _checked(documents: Sequence[Document]) -> list[_Wanted]:
-    """The documents in the order in which they need each other, if all of them have the form."""
+    """Return the documents in the order in which they depend on each other.
+
+    Exits if any document is malformed.
+    """
     faults = [
         document.fault(path, said)
         for document in documents
@@ -107,7 +110,7 @@ _Fault = tuple[str, str]
 
 
 def _faults(data: Mapping[str, Any]) -> Iterator[_Fault]:
-    """What no document may say; all else is the server's to judge."""
+    """Yield what is wrong in the form of a document. The server checks the rest."""
     for key in data:
         if key not in KEYS:
             yield key, "is not a known field"
@@ -149,7 +152,7 @@ def _metadata_faults(kind: Kind[Any], metadata: Mapping[str, Any]) -> Iterator[_
 
 
 def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> int:
-    """Apply one document and say what became of it; the exit code if it was refused."""
+    """Apply one document and print the result. Return 0, or the exit code of a refusal."""
     document, kind = wanted.document, wanted.kind
     try:
         applied = kind.apply(client, document.data, asked, how)
@@ -158,7 +161,7 @@ def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> 
         complain(document.fault(path, str(error)))
         return error.code
     except ApiError as error:
-        if error.status in {401, 429} or error.status >= 500:  # the next one would fare no better
+        if error.status in {401, 429} or error.status >= 500:  # the next one would fail, too
             raise
         for fault in _refusals(wanted, error):
             complain(fault)

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from reprise_client.models import AuditEntry
 
 LONGEST = 60
-"""Letters of a value that a table shows."""
+"""Most characters of a value in a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entries:
-    """Which are meant; None means that nothing was said."""
+    """The filters of the command; None means that an option was not given."""
 
     actor: Annotated[str | None, typer.Option(help="Who did it, such as ann or reprise.")] = None
     action: Annotated[str | None, typer.Option(help="Such as queue.change.")] = None
     object_type: Annotated[
-        str | None, typer.Option("--type", help="Of what, such as queue or retry_policy.")
+        str | None, typer.Option("--type", help="Object type, such as queue or retry_policy.")
     ] = None
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of which one; with --type.")] = (
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Object name; with --type.")] = (
         None
     )
     project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
@@ -48,12 +48,12 @@ class Entries:
         typer.Option("--automatic/--people", help="What the engine did, or what people did."),
     ] = None
     session: Annotated[str | None, typer.Option(metavar="ID")] = None
-    chain: Annotated[str | None, typer.Option(metavar="ID", help="Of its first session.")] = None
-    since: Annotated[str | None, age_option("Done so long ago at most: 30m, 2h, 7d.")] = None
-    until: Annotated[str | None, age_option("Done so long ago at least.")] = None
+    chain: Annotated[str | None, typer.Option(metavar="ID", help="ID of its first session.")] = None
+    since: Annotated[str | None, age_option("Done at most this long ago: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, age_option("Done at least this long ago.")] = None
 
     def filters(self) -> dict[str, Any]:
-        """Those of the API."""
+        """Return the filters for the API."""
         said = asdict(self)
         return {
             "object_id": said.pop("name"),
@@ -68,7 +68,7 @@ def audit(
     wanted: Entries,
     ctx: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show who changed and who dispatched what, newest first."""

@@ -1,4 +1,4 @@
-"""Retrying and cancelling by filter: page after page, with an outcome for each session."""
+"""Bulk retry and cancel: page after page, with an outcome for each session."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ YesOption = Annotated[
 STYLES = {"retried": "green", "cancelled": "green", "scheduled": "yellow", "refused": "red"}
 
 Call = Callable[..., "BulkChanges"]
-"""Takes `dry_run`, `limit` and `after`."""
+"""A bulk call that takes `dry_run`, `limit` and `after`."""
 
 
 def one_or_all(typed: str | None, everything: bool, only_all: bool) -> str | None:
-    """The ID that was typed, or None for all; `only_all`: an option that needs --all was given."""
+    """Return the ID that was typed, or None for --all.
+
+    `only_all` says that an option was given which needs --all.
+    """
     if everything == (typed is not None):
         raise typer.BadParameter("give one session's ID, or --all with filters")
     if only_all and not everything:
@@ -44,9 +47,9 @@ def one_or_all(typed: str | None, everything: bool, only_all: bool) -> str | Non
 
 
 def act_on_all(call: Call, verb: str, *, dry_run: bool, yes: bool, output: Format) -> None:
-    """Do it to all that match, and tell what became of each.
+    """Change all sessions that match, and print the outcome of each.
 
-    Exits with the code of an invalid request if all of them were refused.
+    Exits with the code of an invalid request if all were refused.
     """
     if not dry_run and not yes and sys.stdin.isatty():
         _confirm(call, verb)
@@ -70,7 +73,7 @@ def _confirm(call: Call, verb: str) -> None:
 
 
 def _walk(call: Call, dry_run: bool) -> list[BulkChange]:
-    """All pages; a bar on a terminal if there is more than one."""
+    """Return the results of all pages. A terminal shows a progress bar if there are several."""
     results: list[BulkChange] = []
     shown = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

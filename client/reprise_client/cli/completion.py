@@ -1,4 +1,4 @@
-"""What the shell offers for names that only the server knows; silence is always an answer."""
+"""Shell completion of names that only the server knows. Errors give no completions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 3.0
 
 
 def complete_kind(incomplete: str) -> list[str]:
-    """The plural of each kind, or whatever begins as it was typed."""
+    """Return the plural of each kind, or all words that start with the typed text."""
     words = [kind.words[0] for kind in KINDS] if not incomplete else _all_words()
     return [word for word in words if word.startswith(incomplete.lower())]
 
@@ -32,22 +32,22 @@ def _all_words() -> list[str]:
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of the kind that stands before."""
+    """Return the names of the kind typed before."""
     return _names(ctx, str(ctx.params.get("kind_word") or ""), incomplete)
 
 
 def complete_policy(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of policies that a session can add."""
+    """Return the names of policies that a session can add."""
     return _names(ctx, "policies", incomplete)
 
 
 def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of the project's queues."""
+    """Return the names of the project's queues."""
     return _names(ctx, "queues", incomplete)
 
 
 def complete_executor(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of executors."""
+    """Return the names of executors."""
     return _names(ctx, "executors", incomplete)
 
 
@@ -63,7 +63,7 @@ def _names(ctx: typer.Context, word: str, incomplete: str) -> list[str]:
 
 @contextlib.contextmanager
 def _client(ctx: typer.Context) -> Iterator[Client]:
-    # No callback has run while a shell completes, so that the root's option is still a parameter.
+    # During completion no callback has run, so the root's option is still a parameter.
     named = ctx.find_root().params.get("context_name")
     context = chosen(load(config_path(os.environ)), named, os.environ)
     with reprise_client.Client(

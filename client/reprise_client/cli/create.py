@@ -1,4 +1,4 @@
-"""`reprise create`: what documents describe; and what needs none."""
+"""`reprise create`: creates what documents describe, and things that need no document."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -101,7 +101,10 @@ def queue(
 
 
 def names_of(texts: list[str] | None) -> list[str]:
-    """The names in `a,b` texts, in their order; raises `BadParameter` for an empty one."""
+    """Return the names in comma-separated texts, in order.
+
+    Raises `BadParameter` for an empty one.
+    """
     names = [name.strip() for text in texts or [] for name in text.split(",")]
     if not all(names):
         raise typer.BadParameter("--retry-policy takes names with commas between them")
@@ -132,12 +135,12 @@ def token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
     *,
     project: Annotated[
-        str | None, typer.Option("--project", metavar="DOMAIN/NAME", help="Good for it only.")
+        str | None, typer.Option("--project", metavar="DOMAIN/NAME", help="For this project only.")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="May only look.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow reading only.")] = False,
     days: Annotated[
         int | None,
-        typer.Option("--days", min=1, max=3650, help="How long; else as the one that makes it."),
+        typer.Option("--days", min=1, max=3650, help="Days it lasts; else as the token in use."),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="USER", help="Whose; for cluster admins.")

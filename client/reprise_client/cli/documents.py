@@ -1,7 +1,7 @@
-"""Documents as text: what `apply -f` takes, with the place of every fault in it, and `get` gives.
+"""Documents as text: input of `apply -f`, with the place of every fault, and output of `get`.
 
-A repeated key is refused, since one of its values would be lost in silence; so is what JSON cannot
-say.
+A repeated key is refused, because one of its values would be lost silently. What JSON cannot
+express is refused, too.
 """
 
 import json
@@ -23,7 +23,7 @@ STDIN, STDIN_WORDS = "-", "standard input"
 
 @dataclass(frozen=True)
 class Document:
-    """One document of a file; `number` counts from 1."""
+    """One document of a file. `number` counts from 1."""
 
     source: str
     number: int
@@ -31,14 +31,14 @@ class Document:
     node: yaml.Node | None = field(default=None, repr=False, compare=False)
 
     def fault(self, path: str, said: str) -> str:
-        """What is wrong in it, after the file, the document, the line and the field."""
+        """Return a fault with its place: file, document, line and field."""
         line = _line_of(self.node, path)
         parts = [self.source, f"document {self.number}", line and f"line {line}", path]
         return f"{', '.join(str(part) for part in parts if part)}: {said}"
 
 
 def read_documents(sources: Iterable[str]) -> list[Document]:
-    """The documents of files, of directories (by name, not below them) and of `-`, in order.
+    """Return the documents of files, of directories (sorted, not recursive) and of `-`, in order.
 
     Raises `CommandError` for what cannot be read, and if there is no document at all.
     """
@@ -89,17 +89,20 @@ _Found = tuple[Any, yaml.Node | None]
 
 
 def _values(text: str) -> Iterator[_Found]:
-    """Each document, a list in place of one counting as its items."""
+    """Yield each document; a list counts as several documents."""
     for value, node in _json(text) or _yaml(text):
         if isinstance(value, list):
             nodes = node.value if isinstance(node, yaml.SequenceNode) else [None] * len(value)
             yield from zip(value, nodes, strict=True)
-        elif value is not None:  # an empty document between two separators
+        elif value is not None:  # it may be None: an empty document between two separators
             yield value, node
 
 
 def _json(text: str) -> list[_Found]:
-    """JSON is read as such, since YAML reads some of its numbers and letters otherwise."""
+    """Return the value of a JSON text.
+
+    It is not parsed as YAML, which reads some of JSON's numbers and characters differently.
+    """
     if not text.lstrip().startswith(("{", "[")):
         return []
     try:
@@ -127,7 +130,7 @@ def _yaml(text: str) -> Iterator[_Found]:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML with the types of JSON: what looks like a date is text. Keys are text, each once."""
+    """Loads YAML with the types of JSON: dates stay text. Keys must be text and unique."""
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in known if not tag.endswith((":timestamp", ":value"))]
@@ -150,10 +153,10 @@ _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what `StrictLoader` would take for something else than text."""
+    """Dumps YAML and quotes text that `StrictLoader` would read as another type."""
 
     def represent_text(self, text: str) -> yaml.Node:
-        """Write lines as lines; escape the line ends of Unicode, which PyYAML folds otherwise."""
+        """Write multi-line text as a block. Escape Unicode line ends, which PyYAML would change."""
         style = '"' if _LINE_ENDS.search(text) else "|" if "\n" in text else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -161,14 +164,14 @@ class _Dumper(yaml.SafeDumper):
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 _Dumper.add_representer(str, _Dumper.represent_text)
 
-# PyYAML takes JSON's 1e3 for text, since YAML 1.1 wants a dot and a sign in it.
+# PyYAML reads JSON's 1e3 as text, because YAML 1.1 wants a dot and a sign in it.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 for _kind in (StrictLoader, _Dumper):
     _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
 def write_documents(documents: Iterable[Any]) -> str:
-    """YAML that reads the same again."""
+    """Return the documents as YAML that parses back to the same values."""
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
@@ -182,7 +185,8 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def _line_of(node: yaml.Node | None, path: str) -> int | None:
-    """The line of a field such as `spec.rules[2].action`, or of what is there of its path."""
+    """Return the line of a field such as `spec.rules[2].action`, or of its closest existing
+    parent."""
     if node is None:
         return None
     mark = node.start_mark

@@ -1,4 +1,4 @@
-"""`reprise executor`: make executors and their tokens, close, drain and open them, delete them."""
+"""`reprise executor`: create, close, drain, open and delete executors, and create their tokens."""
 
 import time
 from contextlib import nullcontext
@@ -133,7 +133,7 @@ def drain(
 
 
 def _await_empty(client: "Client", name: str, timeout: float | None) -> None:
-    """Show what is left on the executor until that is nothing."""
+    """Show what is left on the executor until nothing is."""
     deadline = None if timeout is None else time.monotonic() + timeout
     shown = console(err=True)
     with shown.status("") if shown.is_terminal else nullcontext() as line:

@@ -1,4 +1,4 @@
-"""The exit codes that scripts can rely on, and one line for each error."""
+"""The exit codes for scripts, and the one-line error messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HINTS = {
 
 
 class CommandError(RepriseError):
-    """A command's own refusal, with its exit code."""
+    """An error of the command itself, with its exit code."""
 
     def __init__(self, text: str, code: int):
         super().__init__(text)
@@ -51,7 +51,7 @@ class CommandError(RepriseError):
 
 
 def code_of(error: RepriseError) -> int:
-    """The exit code for an error; see the table in the client's README."""
+    """Return the exit code of an error, as in the table in the client's README."""
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, ApiError):
@@ -60,9 +60,9 @@ def code_of(error: RepriseError) -> int:
 
 
 def hint_of(error: RepriseError) -> str:
-    """What to do about it, if that can be told from the error alone."""
+    """Return advice for an error, or "" if there is none."""
     if isinstance(error, ApiError):
-        # What names a field says all that there is to do.
+        # Errors that name fields need no advice.
         return "" if error.errors else _HINTS.get(error.status, "")
     if isinstance(error, ServerUnreachable | InvalidAnswer):
         return "check the address: reprise context show"
@@ -70,7 +70,7 @@ def hint_of(error: RepriseError) -> str:
 
 
 def line_of(error: RepriseError) -> str:
-    """What went wrong and what to do, in one line."""
+    """Return the error and the advice in one line."""
     hint = hint_of(error)
     return _line(f"{error} ({hint})" if hint else str(error))
 
@@ -84,12 +84,12 @@ def report(error: RepriseError) -> None:
 
 
 def complain(text: str) -> None:
-    """One more line about what is wrong."""
+    """Print one more line about an error."""
     typer.echo(_line(text), err=True)
 
 
 def session_code(session: Session) -> int:
-    """0 for a success, else the attempt's exit code, else 1."""
+    """Return 0 for a success, else the attempt's exit code, or 1 if it has none."""
     if session.status == "TERMINATED":
         return 0
     code = session.exit_code

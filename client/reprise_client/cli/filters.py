@@ -1,4 +1,4 @@
-"""The options that say which sessions are meant, shared by `session list`, `retry` and `cancel`."""
+"""The options that select sessions, shared by `session list`, `retry` and `cancel`."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ def age_option(text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What the options say; None means that nothing was said."""
+    """The values of the options; None means that an option was not given."""
 
     project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
     all_projects: Annotated[bool, typer.Option("--all-projects", "-A")] = False
@@ -30,17 +30,17 @@ class Filters:
     executor: Annotated[str | None, typer.Option()] = None
     node: Annotated[str | None, typer.Option()] = None
     session_type: Annotated[str | None, typer.Option("--type", help="Such as batch.")] = None
-    since: Annotated[str | None, age_option("Created so long ago at most: 30m, 2h, 7d.")] = None
-    until: Annotated[str | None, age_option("Created so long ago at least.")] = None
+    since: Annotated[str | None, age_option("Created at most this long ago: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, age_option("Created at least this long ago.")] = None
     search: Annotated[str | None, typer.Option(help="Beginning of an id or a name.")] = None
 
     @property
     def given(self) -> bool:
-        """Whether any option was."""
+        """Return whether any option was given."""
         return any(value is not None and value is not False for value in asdict(self).values())
 
     def of(self, project: str | None) -> dict[str, Any]:
-        """The filters of the API; `project` is the context's."""
+        """Return the filters for the API; `project` is the context's."""
         return {
             "project": None if self.all_projects else self.project or project,
             "queue": self.queue,
@@ -61,7 +61,7 @@ class Filters:
 
 
 def moment(flag: str, text: str | None) -> str | None:
-    """The time that `2h` (ago) or an ISO 8601 time means, as the API takes it."""
+    """Return the time for an age such as `2h` or an ISO 8601 time, as the API takes it."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Following a chain on a terminal: every attempt's log, and what happens in between."""
+"""Follows a chain on a terminal: the log of every attempt, and what happens in between."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ REFRESHES_PER_SECOND = 4
 
 
 class Progress:
-    """One line on standard error that keeps up with a session, with lines of notes above it.
+    """A status line on standard error that follows a session, with notes above it.
 
-    Off a terminal only the notes are printed.
+    Without a terminal only the notes are printed.
     """
 
     def __init__(self) -> None:
@@ -81,10 +81,10 @@ def progress() -> Iterator[Progress]:
 
 @contextmanager
 def cancelling(client: Client, session_id: str) -> Iterator[threading.Event]:
-    """The first Ctrl-C within asks for the chain's cancellation, the second one leaves.
+    """On the first Ctrl-C inside the block cancel the chain, on the second one leave.
 
-    Yields the event that tells whether a first one came. The call is made by a thread, because
-    the signal may have come in the middle of another call on the same connections.
+    Yields an event that is set by the first Ctrl-C. A thread makes the call, because the signal may
+    interrupt another call on the same connections.
     """
     asked = threading.Event()
 
@@ -110,7 +110,7 @@ def _cancel(client: Client, session_id: str) -> None:
 
 
 def decision_of(client: Client, session: Session) -> Decision | None:
-    """The decision behind a waiting retry, if there is one to see."""
+    """Return the decision behind a waiting retry, or None."""
     if not session.retry_waits:
         return None
     try:
@@ -122,7 +122,7 @@ def decision_of(client: Client, session: Session) -> Decision | None:
 
 
 def switch_of(client: Client, session: Session) -> str | None:
-    """The mode that holds back a session's retry, if one is held and that may be seen."""
+    """Return the mode that holds back the session's retry, or None if unknown or not held."""
     if session.retry_state.state != "held":
         return None
     try:
@@ -134,7 +134,7 @@ def switch_of(client: Client, session: Session) -> str | None:
 
 
 def follow_chain(client: Client, session_id: str) -> Session:
-    """Prints the logs on standard output and the rest on standard error; the last attempt."""
+    """Print the logs on standard output and notes on standard error. Return the last attempt."""
     session = client.session(session_id)
     while True:
         follow_attempt(client, session)
@@ -145,7 +145,7 @@ def follow_chain(client: Client, session_id: str) -> Session:
 
 
 def follow_attempt(client: Client, session: Session) -> None:
-    """A line of heading, then the log to its end."""
+    """Print a heading, then the log to its end."""
     note(f"--- {standing(session.retry_state)}, session {session.id}", "bold")
     _await_start(client, session.id)
     piece = "\n"
@@ -164,7 +164,7 @@ def _await_start(client: Client, session_id: str) -> None:
 
 
 def _next_attempt(client: Client, session_id: str) -> Session:
-    """The attempt after this one, or this one again if it was the last."""
+    """Return the attempt after this one, or this one again if it was the last."""
     with progress() as shown:
         session = track(client, session_id, shown, chain=False)
         for session in client.watch(session_id):
@@ -182,7 +182,10 @@ def track(
     chain: bool = True,
     timeout: float | None = None,
 ) -> Session:
-    """Waits for the end and says a line about each attempt's end and what follows; the last one."""
+    """Wait for the end, with a line about each attempt's end and what follows.
+
+    Return the last one.
+    """
     told: dict[str, str] = {}
 
     def changed(session: Session) -> None:
@@ -193,7 +196,7 @@ def track(
         told[session.id] = state
         if before is None:
             _say_end(session, shown)
-        # That a retry was dispatched need not be said: its own end follows.
+        # A dispatched retry is not announced, because its own end will be.
         if before is None or (state not in (before, "retried")):
             _say_next(client, session, shown)
 
@@ -204,7 +207,7 @@ def _say_end(session: Session, shown: Progress) -> None:
     style = "green" if session.status == "TERMINATED" else "red"
     shown.say(f"{attempt_of(session.retry_state)} {outcome(session)}", style)
     if session.status == "ERROR" and session.started_at is None and session.status_message:
-        # There is no log that would tell.
+        # There is no log that would say why.
         shown.say(session.status_message)
 
 

@@ -1,4 +1,4 @@
-"""`reprise get`, `describe` and `delete`: what documents have made, looked at and taken away."""
+"""`reprise get`, `describe` and `delete`: show and delete what documents can create."""
 
 import json
 import sys
@@ -77,7 +77,7 @@ def get(
 
 
 def _meant(kind_word: str, name: str | None) -> tuple[Kind[Any], str | None]:
-    """The kind and the name, which may have been typed as one: `policy/ml-training`."""
+    """Return the kind and the name, which may be typed as one word: `policy/ml-training`."""
     word, slash, rest = kind_word.partition("/")
     if slash and name is not None:
         raise CommandError(f"give {kind_word} or {word} {name}, not both", USAGE)
@@ -168,7 +168,7 @@ def delete(
 
 
 def _places(told: str, error: ApiError) -> list[str]:
-    """A refusal, with each place that is in the way and what to do about it."""
+    """Return a refusal as lines: each use that prevents the deletion, and how to change it."""
     uses = error.problem.get("used_by")
     if not isinstance(uses, dict):
         return [f"{told}: {error.detail or error.title}"]

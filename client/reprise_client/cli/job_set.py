@@ -1,4 +1,4 @@
-"""`reprise job-set`: all that was submitted under one name, seen as one."""
+"""`reprise job-set`: shows all sessions that were submitted under one name."""
 
 from typing import Annotated
 

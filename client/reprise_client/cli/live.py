@@ -1,4 +1,4 @@
-"""`--watch` and `top`: an answer that is kept up to date."""
+"""Views that are kept up to date: `--watch` and `top`."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,9 @@ WATCH_SECONDS = 2.0
 
 
 def refresh(view: Callable[[], tuple[RenderableType, bool]]) -> None:
-    """Shows `view()` again every two seconds until it says that nothing more will change.
+    """Show `view()` every two seconds until it says that nothing more will change.
 
-    Off a terminal each view is printed below the one before, with an empty line between.
+    Without a terminal each view is printed below the previous one, after an empty line.
     """
     shown = console()
     if not shown.is_terminal:
@@ -35,9 +35,9 @@ def refresh(view: Callable[[], tuple[RenderableType, bool]]) -> None:
 
 
 def whole_screen(shown: Console, view: Callable[[], RenderableType], every: float) -> None:
-    """Shows `view()` on the whole terminal, again every so many seconds, until Ctrl-C.
+    """Show `view()` on the whole terminal every `every` seconds until Ctrl-C.
 
-    What was there before comes back then, with the last view below it.
+    After that the terminal is restored, with the last view at its end.
     """
     last: RenderableType = ""
     try:

@@ -24,7 +24,7 @@ from reprise_client.errors import RepriseError
 
 
 class Commands(TyperGroup):
-    """Ends with one line and an exit code where a command raised an error of the SDK."""
+    """The root command. It turns errors of the SDK into one line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -33,7 +33,7 @@ class Commands(TyperGroup):
             report(error)
             raise typer.Exit(code_of(error)) from error
         except OSError as error:
-            if error.errno == errno.EPIPE:  # a reader that has seen enough
+            if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
             said = str(error) if error.filename else f"cannot write the answer: {error.strerror}"
             report(CommandError(said, FAILED))
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib import metadata  # noqa: PLC0415  # a tenth of what a start costs
+        from importlib import metadata  # noqa: PLC0415  # this import takes a tenth of the start
 
         typer.echo(f"reprise {metadata.version('reprise-client')}")
         raise typer.Exit
@@ -95,8 +95,8 @@ offer_json(app)
 def main() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by who started us
+        if stream is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
         elif isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without the letters of a name
+            stream.reconfigure(errors="replace")  # the terminal may lack characters of a name
     app(prog_name="reprise")

@@ -1,4 +1,4 @@
-"""Where the words go: tables for people, JSON and YAML for programs, colours for terminals only."""
+"""Output: tables for people, JSON and YAML for programs, colours for terminals only."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from reprise_client.cli.documents import write_documents
 if TYPE_CHECKING:
     from reprise_client.answers import Answer
 
-PIPE_WIDTH = 10_000  # lines in a pipe are for grep: never wrapped
+PIPE_WIDTH = 10_000  # lines in a pipe are for grep, so they are never wrapped
 UNCUT = frozenset(
     {"ID", "NAME", "SCOPE", "STATUS", "ATTEMPT", "QUEUE"}
-)  # what people copy or look for
+)  # columns that people copy or search for
 STYLES = {
     "TERMINATED": "green",
     "ERROR": "red",
@@ -45,9 +45,9 @@ OutputOption = Annotated[
 
 
 def console(*, err: bool = False, wide: bool = False) -> Console:
-    """Standard output or error as it is now; plain and never wrapped if it is no terminal.
+    """Return a console on standard output or error, plain and never wrapped without a terminal.
 
-    What is `wide` is not cut to fit a terminal either.
+    With `wide` it is not cut to the terminal's width either.
     """
     file = sys.stderr if err else sys.stdout
     width = None if file.isatty() and not wide else PIPE_WIDTH
@@ -55,7 +55,7 @@ def console(*, err: bool = False, wide: bool = False) -> Console:
 
 
 def note(text: str, style: str = "") -> None:
-    """A line beside the answer, on standard error."""
+    """Print a line on standard error, beside the answer."""
     console(err=True).print(Text(text, style))
 
 
@@ -64,14 +64,14 @@ def local_now() -> datetime:
 
 
 def plain(answer: Answer) -> dict[str, Any]:
-    """Exactly the fields that the server sent."""
+    """Return exactly the fields that the server sent."""
     return answer.model_dump(mode="json", exclude_unset=True)
 
 
 def emit(
     form: Format, data: Any, *, table: Callable[[], RenderableType], names: Iterable[str]
 ) -> None:
-    """Prints `data` (JSON values) as asked; `table` is called only for people."""
+    """Print `data` (JSON values) in the chosen format; `table` is called for tables only."""
     match form:
         case Format.JSON:
             typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
@@ -85,14 +85,17 @@ def emit(
 
 
 def emit_followed(form: Format, items: Iterable[Answer], line: Callable[[Any], str]) -> None:
-    """Prints each item as it comes: a JSON object a line, or a `line` for people."""
+    """Print each item as it arrives: as a JSON object per line, or as `line` for people."""
     for item in items:
         as_json = form is Format.JSON
         typer.echo(item.model_dump_json(exclude_unset=True) if as_json else line(item))
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """A borderless table of one line a row; where the screen is narrow, `UNCUT` stays whole."""
+    """Return a borderless table with one line per row.
+
+    On a narrow screen `UNCUT` columns stay whole.
+    """
     cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     made = Table(box=None, pad_edge=False, header_style="bold")
     for index, head in enumerate(heads):
@@ -105,7 +108,7 @@ def grid(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
 
 
 def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
-    """Names and values below each other; pairs without a value are left out."""
+    """Return a table of names and values. Pairs without a value are left out."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
@@ -116,7 +119,7 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
 
 
 def numbered(items: Iterable[str]) -> Table:
-    """Items below each other with their numbers from 1."""
+    """Return the items as a list numbered from 1."""
     made = Table.grid(padding=(0, 1))
     made.add_column(justify="right", min_width=4, no_wrap=True)
     made.add_column(overflow="fold")
@@ -126,7 +129,7 @@ def numbered(items: Iterable[str]) -> Table:
 
 
 def heading(text: str) -> RenderableType:
-    """A title of what follows, after an empty line."""
+    """Return a title after an empty line."""
     return Text(f"\n{text}", "bold")
 
 
@@ -135,5 +138,5 @@ def status_text(status: str) -> Text:
 
 
 def link(text: str, url: str) -> Text:
-    """Text that terminals open (OSC 8); plain elsewhere."""
+    """Return a hyperlink for terminals (OSC 8); plain text elsewhere."""
     return Text(text, f"link {url}")

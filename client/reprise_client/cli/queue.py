@@ -1,4 +1,4 @@
-"""`reprise queue`: close and open queues. What they say is applied, as other documents are."""
+"""`reprise queue`: closes and opens queues. Their settings are applied as documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reprise quota`: what a project or a domain may have at once, and what is in use of it."""
+"""`reprise quota`: the quotas of a project or a domain, and their use."""
 
 from __future__ import annotations
 

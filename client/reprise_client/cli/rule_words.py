@@ -1,4 +1,4 @@
-"""Rules, matchers and backoffs of documents in the words that people read; pure."""
+"""Rules, matchers and backoffs of documents in words for people. Pure."""
 
 import hashlib
 import json
@@ -17,13 +17,14 @@ _Values = Mapping[str, Any]
 
 
 def either(items: Iterable[Any], word: str = "or") -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Return `a`, `a or b` or `a, b or c`."""
     texts = [str(item) for item in items]
     return f"{', '.join(texts[:-1])} {word} {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
 def rule_label(rule: _Values) -> str:
-    """What counters and decisions call a rule: its name, else a short hash of its matchers."""
+    """Return a rule's label in counters and decisions: its name, or a short hash of its
+    matchers."""
     if rule.get("name"):
         return str(rule["name"])
     told = {key: rule[key] for key in (*MATCHERS, "containerName") if rule.get(key) is not None}
@@ -32,9 +33,9 @@ def rule_label(rule: _Values) -> str:
 
 
 def rule_words(rule: _Values, policy: _Values) -> str:
-    """What a rule does and when: `Retry on exit code 137 or 143 of container main, ...`.
+    """Return what a rule does and when: `Retry on exit code 137 or 143 of container main, ...`.
 
-    `policy` is the spec that the rule stands in: where it says nothing itself, that one's holds.
+    `policy` is the spec of the rule's policy; its values apply where the rule has none.
     """
     return ", ".join(
         [f"{rule.get('action')} on {matcher_words(rule)}", *_consequences(rule, policy)]
@@ -42,7 +43,7 @@ def rule_words(rule: _Values, policy: _Values) -> str:
 
 
 def matcher_words(matcher: _Values) -> str:
-    """What has to hold; all of it."""
+    """Return the conditions of a matcher in words; all of them must hold."""
     told = [_MATCHER_WORDS[key](matcher[key]) for key in MATCHERS if matcher.get(key)]
     text = " and ".join(told) or "nothing"
     if matcher.get("containerName"):
@@ -86,7 +87,7 @@ def _first(rule: _Values, policy: _Values, key: str) -> Any:
 
 
 def limit_words(limit: int | None) -> str:
-    """How often a rule or a default action retries."""
+    """Return how often a rule or a default action retries."""
     if limit is None:
         return "as often as the cluster allows"
     return "never, as its limit is 0" if limit == 0 else f"at most {_times(limit)}"
@@ -97,7 +98,7 @@ def _times(count: int) -> str:
 
 
 def backoff_words(backoff: _Values) -> str:
-    """`after 10s, 2 times longer each time, at most 5m`; what is absent is as documents say it."""
+    """Return `after 10s, 2 times longer each time, at most 5m`; defaults are those of documents."""
     factor = backoff.get("multiplier", 2.0)
     delay, most = backoff.get("initialDelay", "0s"), backoff.get("maxDelay", "10m")
     growth = "" if factor == 1 else f", {factor:g} times longer each time"

@@ -1,4 +1,4 @@
-"""`reprise run`: a session from its submission to the end of its chain."""
+"""`reprise run`: submits a session and follows it to the end of its chain."""
 
 from typing import Annotated
 

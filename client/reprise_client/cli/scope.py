@@ -1,4 +1,4 @@
-"""Where named things belong: the cluster, a domain or a project, as people and documents say it."""
+"""The scopes of named things: the cluster, a domain or a project, as typed and in documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ProjectOption = Annotated[
 
 
 class ScopeQuery(TypedDict, total=False):
-    """A scope as the SDK's calls take it."""
+    """A scope in the form of the SDK's parameters."""
 
     domain: str
     project: str
@@ -36,7 +36,7 @@ class Scope:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Of `domain`, `domain/project`, or `cluster` (or nothing)."""
+        """Return the scope of `domain`, `domain/project`, or `cluster` (or "")."""
         if address in {"", "cluster"}:
             return cls()
         domain, _, project = address.partition("/")
@@ -44,12 +44,12 @@ class Scope:
 
     @classmethod
     def told(cls, metadata: Mapping[str, Any]) -> Self:
-        """Of a document's metadata."""
+        """Return the scope in a document's metadata."""
         return cls(metadata.get("domain"), metadata.get("project"))
 
     @property
     def address(self) -> str:
-        """`domain/project`, `domain`, or nothing for the cluster."""
+        """Return `domain/project`, `domain`, or "" for the cluster."""
         return "/".join(name for name in (self.domain, self.project) if name)
 
     @property
@@ -66,12 +66,12 @@ class Scope:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """As a document says it."""
+        """Return the scope as metadata of a document."""
         both = {"domain": self.domain, "project": self.project}
         return {name: value for name, value in both.items() if value is not None}
 
     def line(self) -> list[Scope]:
-        """Itself and what it inherits from, the closest first."""
+        """Return the scope and those it inherits from, the closest first."""
         found = [self]
         if self.project is not None:
             found.append(Scope(self.domain))
@@ -79,7 +79,7 @@ class Scope:
 
 
 def asked_scope(domain: str | None, project: str | None) -> Scope | None:
-    """What the options of a command say; None if they say nothing."""
+    """Return the scope of a command's options, or None if none was given."""
     if project is None:
         return None if domain is None else Scope(domain)
     if "/" not in project:
@@ -93,7 +93,7 @@ def asked_scope(domain: str | None, project: str | None) -> Scope | None:
 
 
 def home_scope(client: Client, asked: Scope | None) -> Scope:
-    """Where a name is looked for: what the options say, else the context's or the token's project.
+    """Return the scope in which a name is looked up: from the options, the context or the token.
 
     If none is known it is the cluster.
     """

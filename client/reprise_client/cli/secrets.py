@@ -1,4 +1,4 @@
-"""How a command prints what is shown only once."""
+"""The output formats for secrets, which are shown only once."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -107,7 +107,7 @@ def list_sessions(
     ctx: typer.Context,
     *,
     tip: Annotated[bool, typer.Option("--tip", help="Only each chain's newest attempt.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 is all.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show (0 = no limit).")] = 50,
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`reprise simulate`: what a change of policies would have done, before anybody makes it."""
+"""`reprise simulate`: shows what a change of policies would have done."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _POLICIES, _CATEGORIES, _DEFAULTS = "policies", "failure_categories", "retry_pol
 
 @dataclass(frozen=True)
 class Draft:
-    """The body's part that is tried, and the documents that its fields come from."""
+    """The draft in the body of the call, and the documents that its fields come from."""
 
     body: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, tuple[Document, str]] = field(default_factory=dict)
-    """By the beginning of a field's path: the document, and that beginning within it."""
+    """The beginning of a field's path -> the document, and the path within it."""
 
     def faults(self, errors: dict[str, list[str]]) -> Iterator[str]:
-        """What the server found wrong, at its place in the files."""
+        """Yield the server's errors at their places in the files."""
         for path, texts in errors.items():
             begin = max(filter(path.startswith, self.sources), key=len, default="")
             document, own = self.sources.get(begin, (None, ""))
@@ -50,7 +50,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What the options say; None means that nothing was said."""
+    """The values of the options; None means that an option was not given."""
 
     files: Annotated[
         list[str] | None,
@@ -83,7 +83,7 @@ class Trial:
     ] = None
 
     def draft(self) -> Draft:
-        """What is tried: the files, and the options laid over them."""
+        """Return the draft: the files, overridden by the options."""
         draft = Draft()
         for document in read_documents(self.files) if self.files else []:
             _lay(draft, document)
@@ -95,13 +95,13 @@ class Trial:
         return draft
 
     def given(self, source: str) -> Chains:
-        """The chains of the file `source`, in place of a past."""
+        """Return the chains of the file `source`, to simulate instead of a past."""
         if self.last or self.since or self.until or self.project:
             raise typer.BadParameter("--chains takes the place of a project's past")
         return Chains(_chains(source))
 
     def window(self, now: datetime) -> Window:
-        """The part of the past that is meant."""
+        """Return the part of the past to simulate."""
         if self.last and self.since:
             raise typer.BadParameter("give --last or --since, not both")
         return Window(self.since or _before(self.until or now, self.last or LAST), self.until, now)
@@ -143,7 +143,7 @@ def simulate(
 
 
 def _lay(draft: Draft, document: Document) -> None:
-    """Put a document where it belongs in the body."""
+    """Add a document to the draft's body."""
     data = document.data
     spec, metadata = data.get("spec"), data.get("metadata")
     match data.get("kind"):
@@ -176,7 +176,7 @@ def _before(moment: datetime, span: str) -> datetime:
 
 
 def _chains(source: str) -> list[Any]:
-    """The chains of a file: a list, a body of the API, or documents that are one chain each."""
+    """Return the chains of a file: a list, a body of the API, or one chain per document."""
     documents = [each.data for each in read_documents([source])]
     if len(documents) == 1 and isinstance(documents[0].get("chains"), list):
         return list(documents[0]["chains"])

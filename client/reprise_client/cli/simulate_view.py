@@ -1,4 +1,4 @@
-"""What people are shown of a simulation."""
+"""The report of a simulation for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 20
 
 
 def simulation_report(found: Simulation, about: str, web: str) -> RenderableType:
-    """The sums, and what would be different; `web` is the address of the server's pages."""
+    """Return the sums and the differences; `web` is the address of the server's pages."""
     summary = found.summary
     parts: list[RenderableType] = [
         Text(f"{counted(summary.chains, 'chain')} {about}; nothing was changed."),

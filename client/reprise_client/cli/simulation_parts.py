@@ -1,4 +1,4 @@
-"""More than the server simulates in one call: asked for in halves, and added up."""
+"""Splits a simulation that is too large for one call into halves, and adds up the answers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ TOO_LARGE = 413
 
 
 class Part(Protocol):
-    """Something that can be asked for in two halves."""
+    """A part of a simulation that can be halved."""
 
     def halves(self) -> tuple[Self, Self] | None:
-        """Both, the first one first; None if it cannot be divided."""
+        """Return both halves in order, or None if the part cannot be halved."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """From `since` to before `until`, or without it to the moment of the call."""
+    """The time from `since` until before `until`; None means until the moment of the call."""
 
     since: datetime
     until: datetime | None
     now: datetime
 
     def halves(self) -> tuple[Window, Window] | None:
-        """Two windows of the same length."""
+        """Return two windows of equal length."""
         length = (self.until or self.now) - self.since
         if length < SHORTEST:
             return None
@@ -46,12 +46,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Chains:
-    """Given chains, as the API takes them."""
+    """Given chains in the form of the API."""
 
     items: Sequence[Any]
 
     def halves(self) -> tuple[Chains, Chains] | None:
-        """As many chains in each, or one more."""
+        """Return two halves; the second may have one chain more."""
         middle = len(self.items) // 2
         return (Chains(self.items[:middle]), Chains(self.items[middle:])) if middle else None
 
@@ -60,7 +60,7 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def in_parts(ask: Callable[[AnyPart], Simulation], part: AnyPart) -> Simulation:
-    """What `ask` answers about a part; or, where that is too much for one call, about its parts.
+    """Return the answer for a part; if that is too large for one call, the sum for its halves.
 
     Raises what `ask` raises.
     """
@@ -74,7 +74,7 @@ def in_parts(ask: Callable[[AnyPart], Simulation], part: AnyPart) -> Simulation:
 
 
 def summed(parts: Sequence[Simulation]) -> Simulation:
-    """The parts as one answer."""
+    """Return the sum of the parts as one answer."""
     sums = [part.summary for part in parts]
     fields: dict[str, Any] = {
         "chains": sum(each.chains for each in sums),

@@ -28,7 +28,7 @@ def _option(text: str, metavar: str, **more: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What the options say; None and empty mean that nothing was said."""
+    """The values of the options; None and empty mean that an option was not given."""
 
     name: Annotated[str | None, typer.Option(help="A name for people.")] = None
     project: Annotated[str | None, _option("Else the context's.", "DOMAIN/NAME")] = None
@@ -60,7 +60,7 @@ class Spec:
     """The fields of the inline policy; their options are made from those of the SDK."""
 
     def body(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """The create body: `base` (a document) with all that the options say laid over it."""
+        """Return the create body: `base` (a document), overridden by the options."""
         flat = {
             "name": self.name,
             "project": self.project,
@@ -87,7 +87,7 @@ class Spec:
 
 
 class BehindDashes(TyperCommand):
-    """What stands behind `--` is the session's command, and never its image."""
+    """A command that takes the words after `--` as the session's command, never as its image."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own, command = args, []
@@ -153,7 +153,7 @@ with_spec = _opened([*_parameters(Spec), *policy_parameters()], _spec)
 
 
 def document(path: Path | None) -> dict[str, Any]:
-    """The mapping in a YAML or JSON file (`-` is standard input); empty without a path."""
+    """Return the mapping in a YAML or JSON file (`-` is standard input); empty without a path."""
     if path is None:
         return {}
     try:
@@ -172,7 +172,7 @@ def _mapping(name: str, data: Any) -> dict[str, Any]:
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    """What `KEY=VALUE` texts of an option say."""
+    """Return the `KEY=VALUE` texts of an option as a mapping."""
     found = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
@@ -183,7 +183,10 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 
 
 def secrets_named(texts: list[str] | None) -> dict[str, str]:
-    """The secret variables of `NAME` and `NAME=@FILE` texts, none of which says a value itself."""
+    """Return the secret variables of `NAME` and `NAME=@FILE` texts.
+
+    Values are never in the texts.
+    """
     return dict(_secret(text) for text in texts or [])
 
 
@@ -194,7 +197,7 @@ def _secret(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"--secret-env: there is no variable {name} in the environment")
     if not name or not source.startswith("@"):
-        # Not repeated here: it may be the secret.
+        # The text is not repeated here, because it may be the secret.
         raise typer.BadParameter(
             "--secret-env takes NAME or NAME=@FILE: a value on the command line is seen by all "
             "users of this machine, and kept by the shell"

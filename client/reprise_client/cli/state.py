@@ -1,4 +1,4 @@
-"""What every command starts from: the chosen server, and ids as people type them."""
+"""The start of every command: the client of the chosen server, and session ids as typed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANDIDATES_SHOWN = 10
 
 
 def client_of(ctx: typer.Context) -> Client:
-    """A client of the server that `--context`, the environment or the file names."""
+    """Return a client of the server that `--context`, the environment or the file names."""
     context = chosen(load(config_path(os.environ)), ctx.find_root().obj, os.environ)
     client = reprise_client.Client(context.url, context.token, context.project)
     ctx.find_root().call_on_close(client.close)
@@ -31,9 +31,9 @@ def client_of(ctx: typer.Context) -> Client:
 
 
 def session_id(client: Client, typed: str) -> str:
-    """The full id of what was typed: an id, or enough of the beginning of one.
+    """Return the full id for a typed id or the beginning of one.
 
-    Raises `CommandError`: nothing begins so, or more than one session does (they are listed).
+    Raises `CommandError` if no session matches, or several do (they are listed).
     """
     if _is_uuid(typed):
         return typed
@@ -62,7 +62,7 @@ def _is_uuid(typed: str) -> bool:
 
 def _beginning_with(client: Client, prefix: str) -> list[Session]:
     matches = client.sessions(search=prefix, project=None, page_size=100)
-    # A search may also find names.
+    # The search may also find names.
     return list(
         islice((item for item in matches if item.id.startswith(prefix)), CANDIDATES_SHOWN + 1)
     )

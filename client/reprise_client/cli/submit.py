@@ -1,4 +1,4 @@
-"""Submitting a session, with what the server has to say about it."""
+"""Submitting a session, with the server's warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def submit(client: Client, body: Mapping[str, Any]) -> Session:
-    """Submits a session; what of the request has no effect is said on standard error."""
+    """Submit a session, and print on standard error which fields have no effect."""
     session = client.session_create(**body)
     for warning in session.warnings:
         note(f"warning: {warning}", "yellow")

@@ -1,4 +1,4 @@
-"""`reprise top`: what goes on just now, kept up to date until Ctrl-C."""
+"""`reprise top`: a live overview until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def top(
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option(min=0.2, metavar="SECONDS", help="Between two looks; 2, off a terminal 5."),
+        typer.Option(min=0.2, metavar="SECONDS", help="Between updates; 2, off a terminal 5."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Show it once and end.")] = False,
     output: OutputOption = Format.TABLE,
@@ -63,7 +63,10 @@ def top(
 
 
 class Look:
-    """Asks again and again; an outage is sat out, and `trouble` says meanwhile what is wrong."""
+    """Fetches the overview repeatedly.
+
+    It tolerates outages; meanwhile `trouble` says what is wrong.
+    """
 
     def __init__(self, client: Client, project: str | None):
         self._client = client
@@ -73,7 +76,7 @@ class Look:
         self.trouble = ""
 
     def again(self) -> Overview:
-        """What there is now, in an outage what there was."""
+        """Return the present overview, or during an outage the last one."""
         try:
             self._last = self._client.overview(project=self._project)
         except RepriseError as error:
@@ -82,7 +85,7 @@ class Look:
         else:
             self._patience.answered()
             self.trouble = ""
-        assert self._last is not None  # noqa: S101  # only what was there once is sat out
+        assert self._last is not None  # noqa: S101  # outages before an answer are raised
         return self._last
 
 

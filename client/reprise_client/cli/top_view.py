@@ -1,4 +1,4 @@
-"""What `reprise top` shows, from what the server says; pure."""
+"""The screen of `reprise top`, from the server's overview. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from reprise_client.models import Counted, Executor, Overview, Pace, QueueLook
 
 NARROW = 100
-"""Columns below which bars are half as long."""
+"""Width in columns below which bars are half as long."""
 BAR = 8
 HEALTH_STYLES = {"late": "yellow", "silent": "red", "never_heard": "red"}
 BESIDE = 6
-"""Causes and executors that are shown on a small screen; the rest is for the queues."""
+"""Most causes and executors on a small screen; the rest is for the queues."""
 PIPE_HEIGHT = 1_000
 
 
 def top_line(seen: Overview) -> str:
-    """All of it in one line, for logs."""
+    """Return the overview in one line, for logs."""
     pace = seen.pace
     line = (
         f"{seen.at.astimezone():%H:%M:%S}  waiting {_count(seen.waiting)}  live {seen.live:,}  "
@@ -39,7 +39,10 @@ def top_line(seen: Overview) -> str:
 def top_view(
     seen: Overview, where: str, *, width: int, height: int = PIPE_HEIGHT, trouble: str = ""
 ) -> RenderableType:
-    """All of it on a screen of so many columns and lines; `trouble` is why it is an old picture."""
+    """Return the overview for a screen of this width and height.
+
+    `trouble` says why the overview is outdated.
+    """
     most = max(BESIDE, height // 5)
     bar = BAR if width >= NARROW else BAR // 2
     used = 7 + min(most, max(len(seen.pace.causes), len(seen.executors or ()), 1))
@@ -86,7 +89,7 @@ def _rates(pace: Pace) -> Text:
 
 
 def _beside(seen: Overview, most: int, bar: int) -> Table:
-    """Causes, and the executors if they are told of."""
+    """Return the causes, and beside them the executors if the server shows them."""
     made = Table.grid(padding=(0, 4))
     causes = _causes(seen.pace, most, bar)
     if seen.executors is None:
@@ -109,7 +112,7 @@ def _causes(pace: Pace, most: int, bar: int) -> Table:
 
 def _executors(executors: Iterable[Executor], most: int, bar: int) -> Table:
     made = _table("EXECUTOR", "LEASES", "", "HEARTBEAT")
-    # Those that need somebody come first.
+    # Executors that need attention come first.
     urgent = sorted(
         executors, key=lambda each: (each.health == "alive", not each.cordoned, -each.lease_count)
     )
@@ -134,7 +137,7 @@ def _heartbeat(executor: Executor) -> Text:
 
 
 def _queues(seen: Overview, most: int, *, bar: int) -> list[RenderableType]:
-    """The queues in the lines that are left, those that hold most first."""
+    """Return the queues that fit into the remaining lines, the largest holders first."""
     if not seen.queues:
         return [Text("No queue has anything that waits or runs.", "dim")]
     whole = not seen.more_queues and len(seen.queues) <= most

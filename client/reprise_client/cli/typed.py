@@ -1,4 +1,4 @@
-"""Commands as one would type them."""
+"""Commands in shell syntax."""
 
 import re
 import shlex
@@ -10,7 +10,8 @@ _UNSEEN = re.compile(
 
 
 def typed(command: Sequence[str]) -> str:
-    """A command as one would type it into bash, lines as lines; what nobody sees is escaped."""
+    """Return a command as typed into bash, with line breaks kept and invisible characters
+    escaped."""
     return " ".join(_typed(word) for word in command)
 
 

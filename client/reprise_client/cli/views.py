@@ -1,4 +1,4 @@
-"""What people are shown of sessions: values in, tables out."""
+"""Tables of sessions for people. Pure."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def session_table(sessions: Iterable[Session], now: datetime) -> RenderableType:
 def session_facts(
     session: Session, decision: Decision | None, switch: str | None, now: datetime, web: str
 ) -> RenderableType:
-    """Everything about one session; `web` is the address of the server's pages.
+    """Return everything about one session; `web` is the address of the server's pages.
 
-    `decision` and `switch` are those of a retry that waits.
+    `decision` and `switch` are those of a waiting retry.
     """
 
     def page(session_id: str | None) -> Text:
@@ -89,7 +89,7 @@ def session_facts(
 
 
 def _run_facts(session: Session, now: datetime) -> list[tuple[str, str | Text]]:
-    """What it runs, where and since when."""
+    """Return what the session runs, where and since when."""
     return [
         ("Project", session.project),
         ("Queue", session.queue),
@@ -108,7 +108,7 @@ def _run_facts(session: Session, now: datetime) -> list[tuple[str, str | Text]]:
 
 
 def _budgets(budgets: Sequence[Budget]) -> str:
-    """A line for each; of many that nothing was spent of, only the names of some."""
+    """Return a line for each budget. Of many unused ones only some names are shown."""
     untouched = [item for item in budgets if not item.used]
     if len(untouched) <= FEW_BUDGETS:
         return "\n".join(_budget(item) for item in budgets)
@@ -147,7 +147,7 @@ def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
 
 
 def success_words(session: Session) -> str:
-    """Why there is no decision about an attempt that succeeded."""
+    """Return why there is no decision about an attempt that succeeded."""
     failed = session.retry_state.attempt
     if not failed:
         return "The first attempt succeeded, so that nothing was to be decided."
@@ -156,7 +156,7 @@ def success_words(session: Session) -> str:
 
 
 def success(session: Session, chain: Sequence[Attempt], now: datetime) -> RenderableType:
-    """An attempt that succeeded, and the decisions that led to it."""
+    """Return an attempt that succeeded, and the decisions that led to it."""
     return Group(Text(success_words(session)), Text(), attempt_table(chain, now))
 
 
@@ -209,7 +209,7 @@ def job_set_event_line(event: Event, now: datetime) -> str:
 
 
 def explanation(decision: Decision, now: datetime) -> RenderableType:
-    """The decision in sentences, its facts, and the steps that led to it."""
+    """Return the decision in sentences, its facts, and its steps."""
     return Group(
         *(Text(sentence) for sentence in decision.explanation),
         Text(),
@@ -257,5 +257,5 @@ def _step(step: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    """A number without the digits that nobody reads: `2.24369`, `3600`."""
+    """Return a number with six significant digits at most: `2.24369`, `3600`."""
     return f"{float(f'{value:.6g}'):.15g}" if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""`reprise webhook`: make webhooks, look at what they were sent, send again, pause and resume."""
+"""`reprise webhook`: create, show, pause and resume webhooks, and repeat deliveries."""
 
 import time
 from datetime import UTC, datetime
@@ -89,9 +89,9 @@ def deliveries(
     ctx: typer.Context,
     webhook: WebhookArgument,
     *,
-    state: Annotated[DeliveryState | None, typer.Option(help="Only those that stand so.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="No more than these.")] = 50,
+    state: Annotated[DeliveryState | None, typer.Option(help="Only those in this state.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this session.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List what was sent and what waits, newest first."""

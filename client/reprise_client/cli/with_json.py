@@ -1,4 +1,4 @@
-"""`--json`, as every command has it that has `-o json`."""
+"""Adds `--json` to every command that has `-o json`."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 ANSWER = "output"
-"""The parameter that says how to print the answer."""
+"""The name of the parameter for the output format."""
 _FLAG = inspect.Parameter(
     "as_json",
     inspect.Parameter.KEYWORD_ONLY,
@@ -18,7 +18,7 @@ _FLAG = inspect.Parameter(
 
 
 def offer_json(app: typer.Typer) -> None:
-    """Let every command of `app`, and of the groups in it, that takes `-o json` take `--json`."""
+    """Add `--json` to every command of `app` and of its groups that takes `-o json`."""
     for command in app.registered_commands:
         if command.callback and ANSWER in inspect.signature(command.callback).parameters:
             command.callback = _with_json(command.callback)

@@ -1,4 +1,4 @@
-"""Sessions and retries in the words that people read; pure, `now` is an argument."""
+"""Sessions and retries in words for people. Pure: `now` is an argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWITCHES = {"paused": "retries are paused", "off": "retries are switched off"}
 
 
 def span(seconds: float) -> str:
-    """`42 s`, `3 min 20 s`, `2 h 5 min`: two units are enough to plan by."""
+    """Return `42 s`, `3 min 20 s` or `2 h 5 min`; two units are enough to plan by."""
     left = max(0, round(seconds))
     parts = []
     for unit, size in _UNITS:
@@ -29,18 +29,18 @@ def span(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 lease`, `2,000 leases`."""
+    """Return `1 lease` or `2,000 leases`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def clock(moment: datetime, now: datetime) -> str:
-    """The time of day in the zone of `now`, with the date unless it is the same day."""
+    """Return the time of day in the zone of `now`, with the date unless it is the same day."""
     local = moment.astimezone(now.tzinfo)
     return local.strftime("%H:%M:%S" if local.date() == now.date() else "%Y-%m-%d %H:%M:%S")
 
 
 def when(moment: datetime | None, now: datetime) -> str:
-    """`3 min 20 s ago (14:03:10)`; empty for None."""
+    """Return `3 min 20 s ago (14:03:10)`; empty for None."""
     if moment is None:
         return ""
     exact = clock(moment, now)
@@ -50,17 +50,17 @@ def when(moment: datetime | None, now: datetime) -> str:
 
 
 def attempt_of(state: RetryState, *, ahead: int = 0) -> str:
-    """`attempt 2`, counted from 1; `ahead=1` is the one after."""
+    """Return `attempt 2`, counted from 1; `ahead=1` is the next one."""
     return f"attempt {state.attempt + 1 + ahead}"
 
 
 def standing(state: RetryState) -> str:
-    """`attempt 3; 2 of 2 retries for failures used`, as the server tells it."""
+    """Return the server's summary, such as `attempt 3; 2 of 2 retries for failures used`."""
     return state.summary or attempt_of(state)
 
 
 def outcome(session: Session | Attempt) -> str:
-    """How an attempt ended: `failed: kernel_nonzero_exit, exit code 3, on node-a`."""
+    """Return how an attempt ended: `failed: kernel_nonzero_exit, exit code 3, on node-a`."""
     if session.status == "TERMINATED":
         return "succeeded"
     if session.status == "CANCELLED":
@@ -85,9 +85,9 @@ def reason(word: str | None) -> str:
 def what_next(
     session: Session, decision: Decision | None, now: datetime, switch: str | None = None
 ) -> str:
-    """What follows this attempt and when; empty while it runs and nothing would follow.
+    """Return what follows this attempt and when; empty while it runs and has no further retry.
 
-    `switch` is the mode that holds back its project's retries, if that is known.
+    `switch` is the mode that holds back its project's retries, if known.
     """
     state = session.retry_state
     following = attempt_of(state, ahead=1)
@@ -101,7 +101,7 @@ def what_next(
             text = f"{following} is {state.next_session_id or 'on its way'}"
         case "succeeded":
             text = "nothing, it succeeded"
-        case "cancelled":  # a failed attempt, too, whose retry was still waiting
+        case "cancelled":  # also for a failed attempt whose retry was still waiting
             text = "nothing, it was cancelled"
         case "exhausted" | "not_retried":
             text = f"no retry, because {reason(state.reason)}"
@@ -133,7 +133,7 @@ def _because(session: Session, decision: Decision | None) -> str:
 
 
 def avoided(decision: Decision | None) -> str:
-    """Where the next attempt does not go."""
+    """Return the node that the next attempt avoids, or ""."""
     if decision is None or not decision.avoid_node:
         return ""
     at = f" of {decision.avoid_executor}" if decision.avoid_executor else ""
@@ -141,20 +141,20 @@ def avoided(decision: Decision | None) -> str:
 
 
 def granted(decision: Decision | None, had: Mapping[str, Any] | None = None) -> str:
-    """What the next attempt gets, where that is not what this one `had`: `memory 1Gi -> 2Gi`."""
+    """Return the next attempt's changed resources, compared to `had`: `memory 1Gi -> 2Gi`."""
     if decision is None or decision.resources is None:
         return ""
     if had is None:
         return resource_words(decision.resources)
     before, after = _flat(had), _flat(decision.resources)
-    # A plain amount is the request and the limit alike.
+    # A plain amount is both the request and the limit.
     old = {name: before.get(name) or before.get(name.partition(" ")[2], "none") for name in after}
     changes = (name for name in after if after[name] != old[name])
     return ", ".join(f"{name} {old[name]} -> {after[name]}" for name in changes)
 
 
 def resource_words(resources: Mapping[str, Any]) -> str:
-    """`cpu=1, memory=1Gi`, also where requests and limits are told apart."""
+    """Return `cpu=1, memory=1Gi`; requests and limits are named if they are separate."""
     return ", ".join(f"{name}={amount}" for name, amount in _flat(resources).items())
 
 
@@ -169,7 +169,7 @@ def _flat(resources: Mapping[str, Any]) -> dict[str, str]:
 
 
 def payment(decision: Decision) -> str:
-    """The budget that pays, and which of its retries this one is, from 1."""
+    """Return the budget that pays, and the number of this retry in it, from 1."""
     limit = "" if decision.limit is None else f" of {decision.limit}"
     return f"{decision.paid_by} {(decision.used or 0) + 1}{limit}"
 
@@ -183,7 +183,7 @@ def _if_it_fails(session: Session) -> str:
 
 
 def next_in_brief(session: Session, now: datetime) -> str:
-    """The same for one cell of a table."""
+    """Return what follows, for one cell of a table."""
     state = session.retry_state
     if state.state == "scheduled" and state.due_at is not None:
         return f"retry in {span((state.due_at - now).total_seconds())}"

@@ -1,7 +1,7 @@
-"""A cluster's API in raw JSON. Alone imports the `kubernetes` client.
+"""The API of a cluster in raw JSON. Only this module imports the `kubernetes` client.
 
 The client gives configuration, authentication and connections. Its models would cost eight times as
-much as the JSON that they are read from, and its watches know neither timeouts nor patience.
+much as the JSON that they are read from, and its watches have neither timeouts nor retries.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ ANSWER_SECONDS = 30.0
 SILENT_SECONDS = 120.0
 RELOAD_SECONDS = 1.0
 LONGEST_LINE = 32 << 20
-"""Bytes of an event of a watch: an object has two million at most."""
+"""Longest event of a watch, in bytes. An object has two million at most."""
 OPENED = "OPENED"
-"""Comes before the events of a watch: the cluster has agreed to tell them."""
+"""The kind that precedes the events of a watch: the cluster has accepted the watch."""
 JSON_KIND = "application/json"
 PATCH_KIND = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the cluster is: in a kubeconfig (None: the usual one), or around this process."""
+    """How to reach the cluster: by a kubeconfig (None: the usual one) or from inside of it."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -55,7 +55,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Listed:
-    """All objects that there were at `version`, which is from after `began` (boot time)."""
+    """The objects that existed at `version`.
+
+    The list was asked for at `began` (boot time) or later.
+    """
 
     items: list[Object]
     version: str
@@ -63,10 +66,10 @@ class Listed:
 
 
 class Cluster:
-    """Calls to one API server, on one event loop. Every call raises what `ApiRefusal` names.
+    """The calls to one API server, all on one event loop.
 
-    An answer is waited for `answer_seconds`. Where the API server asks for patience (429), all
-    calls have it.
+    Every call raises the errors that `ApiRefusal` names. A call waits `answer_seconds` for its
+    answer. If the API server answers 429, all calls wait.
     """
 
     def __init__(self, access: Access, answer_seconds: float = ANSWER_SECONDS):
@@ -92,7 +95,10 @@ class Cluster:
         fields: str = "",
         take: Callable[[Object], Object] | None = None,
     ) -> Listed:
-        """What `take` makes of each object is kept: whole ones are some 20 KB each in memory."""
+        """List all objects, and keep only what `take` returns of each.
+
+        A whole object takes some 20 KB of memory.
+        """
         items: list[Object] = []
         began, version = boottime(), ""
         async for page in self.pages(path, labels=labels, fields=fields):
@@ -103,13 +109,13 @@ class Cluster:
     async def pages(
         self, path: str, *, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Listed]:
-        """What `list` gives, in parts, so that neither side holds up the other."""
+        """Yield the list page by page, so that neither side has to wait for the other."""
         query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
         began = boottime()
         while True:
             page = await self.call("GET", path, query)
             if "items" not in page:
-                # Taken for an empty list it would tell that everything is gone.
+                # An empty list here would mean that all objects are gone.
                 raise Transient(f"no list: {page.get('kind')}")
             metadata = page["metadata"]
             yield Listed(page["items"] or [], str(metadata.get("resourceVersion", "")), began)
@@ -118,17 +124,17 @@ class Cluster:
             query["continue"] = metadata["continue"]
 
     async def version(self, path: str) -> str:
-        """The present one, from which to watch on."""
+        """Return the present version of the list, to start a watch from."""
         page = await self.call("GET", path, {"limit": "1"})
         return str(page["metadata"].get("resourceVersion", ""))
 
     async def watch(
         self, path: str, version: str, *, seconds: float, labels: str = "", fields: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
-        """`OPENED`, then events since `version`, for `seconds` at most; raises `Expired` if that is
-        too long ago.
+        """Yield `OPENED`, then the events since `version`, for at most `seconds`.
 
-        A connection that says nothing for much longer than it should is given up as lost.
+        Raises `Expired` if `version` is too old. A connection that stays silent for much longer
+        than it should counts as lost.
         """
         query = {
             "labelSelector": labels,
@@ -155,31 +161,33 @@ class Cluster:
         return await self.call("POST", path, {"dryRun": "All"} if dry else {}, body)
 
     async def delete(self, path: str, uid: str, grace: int | None) -> None:
-        """Deletes this very object; `grace` None: as long as it wants."""
+        """Delete the object with this uid; with `grace` None it gets its own grace period."""
         body: Object = {"preconditions": {"uid": uid}}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         await self.call("DELETE", path, body=body)
 
     async def drop_finalizer(self, path: str, uid: str, finalizer: str) -> None:
-        """Lets this very object go, as far as this finalizer holds it; others stay.
+        """Remove one finalizer from the object with this uid; other finalizers stay.
 
-        To ask for it where the finalizer is not would put it there.
+        The finalizer must be there: the patch would add it otherwise.
         """
         change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 
     async def drop_annotation(self, path: str, uid: str, annotation: str) -> None:
-        """Takes an annotation off this very object."""
+        """Remove an annotation from the object with this uid."""
         change = {"metadata": {"uid": uid, "annotations": {annotation: None}}}
         await self.call("PATCH", path, body=change, kind=PATCH_KIND)
 
     async def log(
         self, path: str, container: str, *, since: str, follow: bool
     ) -> AsyncIterator[bytes]:
-        """What a container has written, in pieces, with the time before each line; `since` is a
-        moment as in RFC 3339, "" for all. With `follow` until it ends, or long says nothing: the
-        connection may be lost."""
+        """Yield the log of a container in pieces, with the time before each line.
+
+        `since` is a moment in RFC 3339, "" for the whole log. With `follow` it goes on until the
+        log ends or stays silent for long, as the connection may be lost.
+        """
         query = {"container": container, "follow": "true" if follow else "", "sinceTime": since}
         patience = aiohttp.ClientTimeout(
             sock_connect=CONNECT_SECONDS,
@@ -212,7 +220,7 @@ class Cluster:
         body: Any = None,
         *,
         kind: str = JSON_KIND,
-        timeout: aiohttp.ClientTimeout,  # of the sockets, not of the call
+        timeout: aiohttp.ClientTimeout,  # per socket operation, not for the whole call
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         asked = urlencode({name: value for name, value in (query or {}).items() if value})
         address = f"{path}?{asked}" if asked else path
@@ -230,7 +238,7 @@ class Cluster:
 
     async def _have_patience(self) -> None:
         while (left := self._quiet_until - time.monotonic()) > 0:
-            # Those who wait together come back one by one.
+            # Callers that waited together must not come back together.
             await asyncio.sleep(left + random.uniform(0.0, 0.5))  # noqa: S311
 
     async def _refused(self, answer: aiohttp.ClientResponse, *, making: bool) -> ApiRefusal:
@@ -243,7 +251,7 @@ class Cluster:
     async def _send(
         self, method: str, address: str, body: Any, kind: str, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        """The answer; after a 401 that to a second try, with credentials that were read anew."""
+        """Return the answer. After a 401, read the credentials again and try once more."""
         client = await self._connected(None)
         answer = await _request(client, method, address, body, kind, timeout)
         if answer.status != 401:
@@ -255,7 +263,8 @@ class Cluster:
         return await _request(fresh, method, address, body, kind, timeout)
 
     async def _connected(self, refused: ApiClient | None) -> ApiClient:
-        """A client with other credentials than `refused`, unless it was read a moment ago."""
+        """Return a client with other credentials than `refused`, unless these were read just
+        now."""
         async with self._loading:
             known = self._client
             recent = time.monotonic() < self._loaded_at + RELOAD_SECONDS
@@ -273,8 +282,11 @@ class Cluster:
             return self._client
 
     def _retire(self, client: ApiClient) -> None:
-        """Closes it once nobody can be about to use it any more: that would be no refusal of the
-        cluster's, but an error of ours."""
+        """Close a client later, when no call can be using it any more.
+
+        A call on a closed client would look like an error of ours instead of a refusal of the
+        cluster.
+        """
 
         async def close() -> None:
             await asyncio.sleep(self._answer_seconds)
@@ -295,10 +307,10 @@ class Cluster:
                 client_configuration=configuration,
                 persist_config=False,
             )
-        # Logs are followed on a connection each; what else there is is limited elsewhere.
+        # Followed logs take a connection each. Other limits bound the rest.
         configuration.connection_pool_maxsize = 0
-        # It would read a file of passwords for each call, in a thread, and where that has one for
-        # this host, or for any, refuse to send the token.
+        # With `trust_env`, aiohttp reads the netrc file for each call in a thread. If that has a
+        # password for this host, or for any host, aiohttp refuses to send the token.
         configuration.client_session_kwargs = {"trust_env": False}
         configuration.proxy = configuration.proxy or _proxy(configuration.host)
         return configuration
@@ -306,17 +318,17 @@ class Cluster:
 
 class _Client(ApiClient):
     def sanitize_for_serialization(self, obj: Any) -> Any:
-        """What is sent is JSON, in which there is nothing to look for."""
+        """Return the object as it is: what we send is JSON already."""
         return obj
 
 
 _NEVER_LEFT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-# A file that is being written may hold half of what it should.
+# A file that is being written may hold only half of its text.
 _UNREADABLE = (ConfigException, OSError, ValueError, TypeError, yaml.YAMLError)
 
 
 def _proxy(url: str) -> str | None:
-    """The one that the environment names for this address."""
+    """Return the proxy that the environment names for this address."""
     parts = urlsplit(url)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
@@ -342,7 +354,7 @@ async def _request(
 
 
 async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length that an object can have."""
+    """Yield the lines of the answer, up to the length that an object can have."""
     rest = bytearray()
     async for piece in answer.content.iter_any():
         rest += piece
@@ -365,7 +377,7 @@ def _json(data: bytes) -> Object:
 
 
 def _object(data: bytes) -> Object:
-    """Raises `ValueError`."""
+    """Return the JSON object in these bytes. Raises `ValueError` if there is none."""
     said = json.loads(data)
     if not isinstance(said, dict):
         raise ValueError("an answer that is no object")
@@ -373,7 +385,7 @@ def _object(data: bytes) -> Object:
 
 
 def _with_metadata(said: Object) -> Object:
-    """What every answer of the API has. Raises `ValueError`."""
+    """Return the object, which must have `metadata` like all answers. Raises `ValueError`."""
     if not isinstance(said.get("metadata"), dict):
         raise ValueError("an object without metadata")
     return said

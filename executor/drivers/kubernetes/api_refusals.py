@@ -1,7 +1,7 @@
-"""What it means that a cluster's API said no. Pure.
+"""The meaning of the error answers of a cluster's API. Pure.
 
-The API has one reason, `Forbidden`, for what is wrong with the executor, with the object and with
-the moment: then only the words tell.
+The API gives one reason, `Forbidden`, for faults of the executor, of the object and of the moment.
+Only the message tells them apart.
 """
 
 import re
@@ -14,26 +14,28 @@ LONGEST_ADVICE = 30.0
 
 
 class ApiRefusal(Exception):
-    """The API server said no, or nothing. `object` is what was to be made, if anything."""
+    """The API server refused a call or did not answer. `object` is what the call was to create."""
 
     object: Object | None = None
 
 
 class Invalid(ApiRefusal):
-    """The object cannot be accepted: its author's fault."""
+    """The API server cannot accept the object. The fault is its author's."""
 
 
 class OwnTrouble(ApiRefusal):
-    """This executor may not do that: the fault of neither session nor cluster."""
+    """This executor lacks a right. The fault is neither the session's nor the cluster's."""
 
 
 class NamespaceTrouble(OwnTrouble):
-    """This executor may not do that in this namespace, or it has no place there."""
+    """This executor lacks a right or a quota in one namespace."""
 
 
 class Transient(ApiRefusal):
-    """May work when tried again, not before `after` seconds. `unsure`: it may have worked already,
-    and only the answer is lost."""
+    """The call failed but may work later, after at least `after` seconds.
+
+    `unsure` means that the call may have succeeded and only its answer is lost.
+    """
 
     def __init__(self, message: str, after: float = 0.0, *, unsure: bool = True):
         super().__init__(message)
@@ -42,23 +44,23 @@ class Transient(ApiRefusal):
 
 
 class TooMany(Transient):
-    """The cluster asks for patience: it has more to do than it can."""
+    """The cluster is overloaded and asks to wait."""
 
 
 class NamespaceTransient(Transient):
-    """May work when tried again; says nothing of other namespaces."""
+    """The call may work later. Other namespaces are not affected."""
 
 
 class NotThere(ApiRefusal):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class Exists(ApiRefusal):
-    """The name is taken, or the object is not as a precondition says."""
+    """The name is taken, or a precondition on the object does not hold."""
 
 
 class Expired(ApiRefusal):
-    """The past from which to go on is forgotten: list again."""
+    """The version to watch from is too old. The list must be read again."""
 
 
 def refusal_of(
@@ -66,13 +68,13 @@ def refusal_of(
     said: Object,
     headers: Mapping[str, str] | None = None,
     *,
-    making: bool = False,  # an object
+    making: bool = False,  # creating an object
 ) -> ApiRefusal:
-    """What an answer of 400 or more means; `said` is its `Status`, or whatever else it was."""
+    """Return the error for an answer of 400 or more. `said` is its `Status` or any other JSON."""
     meaning = _meaning(status, said, making)
     message = f"{said.get('message') or 'no reason given'} ({status})"
     if issubclass(meaning, Transient):
-        # What a webhook has to say comes before anything is written.
+        # Webhooks answer before anything is written, so the call has surely failed.
         unsure = (status >= 500 and meaning is Transient) or status == 408
         return meaning(message, _retry_after(said, headers or {}), unsure=unsure)
     return meaning(message)
@@ -86,10 +88,10 @@ def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
     if status == 413 or _DENIED.search(message):
         return Invalid
     if said.get("kind") != "Status" and status != 410:
-        # What stands before the API server has said no: of the object it knows nothing.
+        # A proxy before the API server refused, and it knows nothing of the object.
         return OwnTrouble
     if making and status == 409 and said.get("reason") != "AlreadyExists":
-        return NamespaceTransient  # Somebody else has just written the namespace's quota.
+        return NamespaceTransient  # Somebody else has just changed the namespace's quota.
     if status == 404 and _details(said).get("kind") == "namespaces":
         return NamespaceTrouble
     return _meaning_of_403(said) if status == 403 else _MEANINGS.get(status, Invalid)
@@ -104,13 +106,13 @@ _MEANINGS: dict[int, type[ApiRefusal]] = {
 _PASSING = frozenset({408, 425, 429})
 _TOLD: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
     (re.compile("request is too large|message larger than max"), Invalid),
-    # Of a future that will not be: etcd was restored.
+    # A version from the future means that etcd was restored.
     (re.compile("Too large resource version"), Expired),
     (re.compile("fail(ed|ing) (calling|to call) webhook|resource quota evaluat"),
      NamespaceTransient),
 )  # fmt: skip
 _DENIED = re.compile("admission webhook \"|ValidatingAdmissionPolicy '")
-# Controllers come to a new namespace, and to a new quota, a moment after it.
+# Controllers handle a new namespace, and a new quota, with a short delay.
 _NOT_YET = re.compile(
     'looking up service account [^ ]+/default: .* "default" not found|status unknown for quota'
 )
@@ -118,7 +120,10 @@ _OURS = re.compile('User "[^"]*" cannot |exceeded quota|is being terminated')
 
 
 def _meaning_of_403(said: Object) -> type[ApiRefusal]:
-    """A quota that lacks a limit to count is about the object; one that is used up is not."""
+    """Return the error for a 403.
+
+    A quota that misses a limit on the object is the object's fault. A quota that is used up is not.
+    """
     message = str(said.get("message") or "")
     causes = _details(said).get("causes") or ()
     if _NOT_YET.search(message):

@@ -23,9 +23,10 @@ CLOSE_SECONDS = 2.0
 
 
 class KubernetesDriver:
-    """The `kubernetes` driver; see `Driver` for what each method promises.
+    """The `kubernetes` driver. `Driver` says what each method promises.
 
-    A thread of its own has an event loop on which everything happens; here it is only asked.
+    Everything happens on an event loop in a thread of its own. The methods here only pass requests
+    to it.
     """
 
     name = "kubernetes"
@@ -83,12 +84,12 @@ class KubernetesDriver:
             said = facts(None, "ValidationError", pod_message=str(error))
             self._tell(Observation(order.key, "ERROR", "", str(error), said))
             return
-        # Before there is a pod, so that no pod is without a record.
+        # The record is written before the pods are created, so that no pod lacks one.
         _write_place(order.files, Place.of_manifests(bodies))
         self._ask(lambda keeper: keeper.start(order, bodies))
 
     def stop(self, key: LeaseKey, grace: float) -> None:
-        # With 0 the cluster forgets a pod before anybody has seen it stop.
+        # With a grace of 0 the cluster forgets a pod before anybody has seen it stop.
         seconds = max(1, ceil(grace))
         self._ask(lambda keeper: keeper.stop(key, seconds))
 
@@ -116,7 +117,7 @@ class KubernetesDriver:
         self._ask(lambda keeper: keeper.release(key))
 
     def close(self) -> None:
-        """The pods go on."""
+        """Stop serving. The pods go on."""
         self._loop.call_soon_threadsafe(lambda: self._serving and self._serving.cancel())
         self._closed.wait(CLOSE_SECONDS)
 
@@ -129,7 +130,7 @@ class KubernetesDriver:
     async def _keep(self) -> None:
         self._keeper = PodKeeper(self._settings, self._tell, self._wake_up.set)
         self._serving = asyncio.create_task(self._keeper.serve())
-        # What is asked comes after the first step of serving.
+        # Requests come after the first step of serving.
         self._loop.call_soon(self._ready.set)
         await self._serving
 

@@ -1,4 +1,4 @@
-"""Keeps up with all objects of one kind: listed, then watched, through whatever happens."""
+"""Follows all objects of one kind: it lists them, then watches, and recovers from any failure."""
 
 import asyncio
 import logging
@@ -16,12 +16,15 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 20.0
 MOST_FAILURES = 3
-"""Of watches from one version in a row: there may be something about it that is not said."""
+"""Failed watches in a row from one version before it lists again.
+
+The version itself may be the cause, even if the error does not say so.
+"""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """`kind` is ADDED, MODIFIED or DELETED."""
+    """A change of an object. `kind` is ADDED, MODIFIED or DELETED."""
 
     kind: str
     object: Object
@@ -29,24 +32,26 @@ class Seen:
 
 @dataclass(frozen=True)
 class Opened:
-    """A watch has begun, which says nothing until there is a change."""
+    """A watch has begun. It stays silent until something changes."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """It could not be asked; is tried again."""
+    """A list or a watch failed. It will be tried again."""
 
     refusal: ApiRefusal
 
 
 def pauses() -> Backoff:
-    """Between tries of calls to an API server."""
+    """Return the pauses between tries of calls to an API server."""
     return Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
 
 class ListWatch:
-    """What is at `path`, of these labels and fields; a single watch lasts `watch_seconds`. Lists
-    hold what `take` makes of each object."""
+    """The objects at `path` with these labels and fields.
+
+    A single watch lasts `watch_seconds`. Lists hold only what `take` returns of each object.
+    """
 
     def __init__(
         self,
@@ -73,9 +78,9 @@ class ListWatch:
     async def follow(
         self, *, from_now: bool = False
     ) -> AsyncIterator[Listed | Opened | Seen | Failed]:
-        """For ever: a list, then what changes, then, when that cannot be told, a list again.
+        """Yield a list, then its changes; list again when a watch cannot go on. It never ends.
 
-        With `from_now` what was there before is of no interest: the lists are empty.
+        With `from_now` older objects do not matter, so the lists are empty.
         """
         backoff, version = pauses(), ""
         while True:
@@ -92,7 +97,8 @@ class ListWatch:
                     if news is not None:
                         yield news
                 if boottime() - began < 1.0:
-                    # A server that ends each watch at once would be asked without a break.
+                    # Without a pause, a server that ends each watch at once would be asked in a
+                    # tight loop.
                     await asyncio.sleep(backoff.next())
             except Expired:
                 version = ""
@@ -110,8 +116,8 @@ class ListWatch:
         return Listed([], await self._cluster.version(self._path), boottime())
 
     async def _watch(self, version: str) -> AsyncIterator[tuple[str, Opened | Seen | None]]:
-        """With the version that each leads to."""
-        # Watches that began together need not end together.
+        """Yield each event with the version that it leads to."""
+        # Watches that began together should not all end together.
         seconds = self._watch_seconds * random.uniform(0.8, 1.0)  # noqa: S311
         events = self._cluster.watch(
             self._path, version, seconds=seconds, labels=self._labels, fields=self._fields

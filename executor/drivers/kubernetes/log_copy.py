@@ -1,7 +1,7 @@
-"""A log that is asked for again after every cut, and rotated meanwhile: each line of it once.
+"""Copies a log that is fetched again after each cut and may rotate, each line only once.
 
-A kubelet gives the newest file of a container's log only, so that what was copied cannot be counted
-off from the beginning again. But it can put the time before each line, and begin at a second.
+A kubelet serves only the newest file of a container's log, so the bytes that were copied cannot be
+skipped by count. But it can put the time before each line, and begin at a given second.
 """
 
 import os
@@ -19,8 +19,11 @@ MISSING = "some output is missing: the node had rotated the log before it could 
 
 
 class Mark(NamedTuple):
-    """How far a copy has come: the rank whose log it is, the time of its last line, how many bytes
-    of lines of this time are copied, and how long the copy is with them."""
+    """The position of a copy.
+
+    `rank` is the pod whose log is copied, `stamp` the time of the last line, `taken` the copied
+    bytes of lines with this time, and `offset` the length of the copy after them.
+    """
 
     rank: int = 0
     stamp: bytes = b""
@@ -33,7 +36,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def load(cls, data: bytes) -> "Mark":
-        """Of the beginning, if the data is no mark."""
+        """Return the mark in the data, or one for the beginning if the data is no mark."""
         try:
             rank, taken, offset, *stamp = data.decode().split()
             return cls(int(rank), "".join(stamp).encode(), int(taken), int(offset))
@@ -42,11 +45,11 @@ class Mark(NamedTuple):
 
 
 class LogCopy:
-    """The logs of a run's ranks, one after the other, at the end of `output`.
+    """The logs of the ranks of a run, one after the other, appended to `output`.
 
     `marks` is a file beside it that tells a later agent where to go on. For each answer of the
-    cluster: `begin`, `write` for its pieces, `end`. No file stays open: there may be thousands of
-    copies, most of which have nothing to write for hours.
+    cluster call `begin`, then `write` for each piece, then `end`. No file stays open: there may be
+    thousands of copies, and most have nothing to write for hours.
     """
 
     def __init__(self, output: Path, marks: Path):
@@ -59,7 +62,7 @@ class LogCopy:
         with suppress(FileNotFoundError):
             self._mark = Mark.load(marks.read_bytes()[:_MARK_BYTES])
         self._at = self._mark.offset
-        # What was written after the mark is in the output, and is passed over once more.
+        # The output may hold bytes from after the mark. They are read once more and skipped.
         self._have = max(self._have, self._at)
         self.begin()
 
@@ -73,13 +76,13 @@ class LogCopy:
 
     @property
     def since(self) -> str:
-        """From when on the log is wanted, in whole seconds; "" for all of it."""
+        """Return the time from which to ask for the log, in whole seconds; "" for all of it."""
         stamp = self._mark.stamp.decode()
         zone = "Z" if stamp.endswith("Z") else stamp[-len("+00:00") :]
         return stamp[:_SECONDS] + zone if stamp else ""
 
     def begin(self) -> None:
-        """The next piece is the first one of an answer, which may repeat what is copied."""
+        """Expect the first piece of an answer, which may repeat what is copied."""
         self._rest = b""
         self._stamp = b""
         self._inside = False
@@ -103,28 +106,30 @@ class LogCopy:
         self._remember()
 
     def end(self) -> None:
-        """The answer is complete."""
+        """Take the rest of a complete answer."""
         if self._rest:
             self._take(self._rest)
             self._rest = b""
             self._remember()
 
     def turn(self, rank: int, heading: str) -> None:
-        """What follows is the log of another rank."""
+        """Go on with the log of another rank."""
         self._append(f"\n==== {heading} ====\n".encode())
         self._mark = Mark(rank)
         self._remember()
         self.begin()
 
     def note(self, text: str) -> None:
-        """Says something of our own where the log has come to."""
+        """Write a remark of our own at the end of the copy."""
         self._at = self._have
         self._append(f"\n==== {text} ====\n".encode())
         self._remember()
 
     def _take(self, body: bytes) -> None:
-        """A line, or a part of one, of the present stamp. One without a stamp is of the kubelet
-        itself, or of a node that knows no stamps."""
+        """Take a line, or a part of one, that has the present stamp.
+
+        A line without a stamp comes from the kubelet itself or from a node that sends no stamps.
+        """
         mark = self._mark
         if self._repeats:
             if self._stamp < mark.stamp:
@@ -172,6 +177,6 @@ def _opened(path: Path, access: int) -> Iterator[int]:
 
 
 def _too_short(data: bytes, place: int) -> bool:
-    """Whether what follows may be the beginning of a stamp."""
+    """Return whether the rest of the data may be the beginning of a stamp."""
     left = data[place : place + _LONGEST_STAMP]
     return len(left) < _LONGEST_STAMP and left[:1].isdigit() and b"\n" not in left

@@ -1,4 +1,4 @@
-"""What nodes a cluster has, and what others leave free on them."""
+"""The nodes of a cluster, and what other pods leave free on them."""
 
 import asyncio
 import logging
@@ -22,13 +22,15 @@ _ALIVE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _PODS = "pods"
 _UNWANTED = ("attachable-volumes", _PODS)
 _IDLE_FOR = 9.0
-"""Times as long as the last look took."""
+"""Pause between two surveys, as a multiple of the time that the last one took."""
 
 
 class NodeSurvey:
-    """Looks every `seconds` seconds, or less often where a look takes long. `nodes` may be read by
-    any thread: those that take pods, with what can be allocated and what the pods that are there,
-    whosever they are, leave free of it."""
+    """A survey of the nodes every `seconds` seconds, or less often if a survey takes long.
+
+    `nodes` may be read by any thread. It has the nodes that accept pods, with their allocatable
+    amounts and what all present pods leave free, whoever owns them.
+    """
 
     def __init__(self, cluster: Cluster, seconds: float):
         self._cluster = cluster
@@ -54,7 +56,7 @@ class NodeSurvey:
         async for page in self._cluster.pages("/api/v1/nodes"):
             nodes |= {each["metadata"]["name"]: _trimmed(each) for each in page.items}
         taken: dict[str, Amounts] = defaultdict(Amounts)
-        # A page at a time: a large cluster's pods together are more than an executor may hold.
+        # It reads page by page: all pods of a large cluster may not fit into the executor's memory.
         async for page in self._cluster.pages("/api/v1/pods", fields=_ALIVE):
             for pod in page.items:
                 _sum(taken[pod["spec"]["nodeName"]], {**requests_of(pod), _PODS: Decimal(1)})
@@ -62,9 +64,12 @@ class NodeSurvey:
 
 
 def requests_of(pod: Mapping[str, Any]) -> Amounts:
-    """What the scheduler keeps for a pod: its containers and sidecars together, or the largest of
-    the containers that run before them beside the sidecars that are there by then, whichever is
-    more; what is said of the pod as a whole stands in place of that."""
+    """Return what the Kubernetes scheduler reserves for a pod.
+
+    It is the larger of two amounts: all containers and sidecars together, or the largest init
+    container with the sidecars started before it. Requests of the pod as a whole replace that. The
+    overhead is added.
+    """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     together: Amounts = {}
     for container in _with_allocated(spec, status, "containers", "containerStatuses"):
@@ -89,7 +94,10 @@ def requests_of(pod: Mapping[str, Any]) -> Amounts:
 def _with_allocated(
     spec: Mapping[str, Any], status: Mapping[str, Any], containers: str, statuses: str
 ) -> Iterator[Amounts]:
-    """The requests of each container; while it is resized, what it still has if that is more."""
+    """Yield the requests of each container.
+
+    While a container is resized, what it still has counts if that is more.
+    """
     known = {each.get("name"): each for each in status.get(statuses) or ()}
     for container in spec.get(containers) or ():
         amounts, said = _requests(container), known.get(container.get("name")) or {}
@@ -121,7 +129,7 @@ def _raise(most: Amounts, other: Amounts) -> None:
 
 
 def _trimmed(node: Object) -> Object:
-    """Without the names of images and volumes, of which a node can say much."""
+    """Return the node without its images and volumes, which can be many."""
     status = node.get("status") or {}
     kept = {name: status.get(name) for name in ("allocatable", "conditions")}
     return {"metadata": node["metadata"], "spec": node.get("spec") or {}, "status": kept}
@@ -137,7 +145,7 @@ def _node(node: Object, taken: Amounts) -> Node:
     said = _amounts(node["status"]["allocatable"] or {})
     whole = {name: amount for name, amount in said.items() if not name.startswith(_UNWANTED)}
     if _PODS in said and taken.get(_PODS, 0) >= said[_PODS]:
-        taken = whole  # Whatever is left there, no pod can have it.
+        taken = whole  # No pod can get what is left there.
     return Node(
         name=node["metadata"]["name"],
         allocatable=_text(whole),

@@ -1,4 +1,4 @@
-"""Makes objects of a cluster, however often that has to be tried."""
+"""Creates objects of a cluster and tries as often as needed."""
 
 import asyncio
 import logging
@@ -25,23 +25,23 @@ from executor.drivers.kubernetes.pod_manifest import Manifest
 log = logging.getLogger(__name__)
 
 MOST_REFUSED = 3
-"""Tries for which the cluster had no time."""
+"""Tries that the cluster may refuse with 429 before the maker gives up."""
 SETTLES_SECONDS = 60.0
-"""An API server's own limit for a call, if nobody has changed it."""
+"""Longest time that an API server works on one call by default."""
 LOOK_SECONDS = 2.0
 
 
 class Unwanted(ApiRefusal):
-    """Nobody asked the API server: the object was not wanted any more."""
+    """The object was no longer wanted, so the API server was not asked."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How whoever wants an object waits for it.
+    """The conditions of one creation, given by whoever wants the object.
 
-    It is tried as long as it is `wanted`: of what was made and has gone since there must be no
-    second one. `failed` hears of each try that came to nothing, with the number of those tries.
-    `rest` waits between two tries. With `must_know` false it does no harm if the object is there
+    The maker tries as long as `wanted` returns true: there must be no second object after the first
+    was created and deleted. `failed` is called after each failed try with the number of failures.
+    `rest` waits between two tries. If `must_know` is false, it does no harm if the object exists
     after all.
     """
 
@@ -53,19 +53,19 @@ class Patience:
 
 @dataclass
 class _Tries:
-    """What came of the tries to make one object. Times since boot."""
+    """The results of the tries to create one object. Times count from boot."""
 
     began: float
     reason: ApiRefusal
     failed: int = 0
     refused: int = 0
-    """For want of patience."""
+    """Tries that the cluster refused with 429."""
     open_until: float | None = None
-    """Until then a try whose answer was lost may come through."""
+    """Until then a try whose answer was lost may still succeed; None if there is no such try."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a try whose answer was lost may still come through."""
+        """Return whether a try whose answer was lost may still succeed."""
         return self.open_until is not None and boottime() < self.open_until
 
     def note(self, refusal: Transient, settles_in: float) -> None:
@@ -77,8 +77,11 @@ class _Tries:
 
 
 class ObjectMaker:
-    """`calls` limits what is under way at one time; with `create_namespaces` one that is missing is
-    made on the way. The API server works on one call for `settles_in` seconds at most."""
+    """Creates objects. `calls` limits how many calls run at one time.
+
+    With `create_namespaces` a missing namespace is created first. The API server works on one call
+    for at most `settles_in` seconds.
+    """
 
     def __init__(
         self,
@@ -96,12 +99,12 @@ class ObjectMaker:
     async def make(
         self, path: str, own_path: str, body: Manifest, patience: Patience = Patience()
     ) -> Object:
-        """The object, which an earlier try may have made, as the API server has it.
+        """Return the object as the API server has it. An earlier try may have created it.
 
-        Raises what `ApiRefusal` names, and then the object is not there, nor will be: where an
-        answer was lost, that is asked until it is known. A `Transient` says that it was not wanted
-        any more, or that this has lasted too long; `TooMany`, that the cluster had no time for it
-        three times.
+        Raises the errors that `ApiRefusal` names. Then the object does not exist and will not come
+        to exist: if an answer was lost, the maker asks until it knows. A `Transient` means that the
+        object was no longer wanted or that it took too long; `TooMany`, that the cluster refused
+        three times for lack of time.
         """
         tries = await self._try(path, own_path, body, patience)
         if isinstance(tries, dict):
@@ -136,8 +139,8 @@ class ObjectMaker:
                 await patience.rest(max(refusal.after, backoff.next()))
             except ApiRefusal as refusal:
                 tries.reason = refusal
-                # An API server that has just begun knows its rights a moment later. Whoever has to
-                # wait for an answer that was lost tries on meanwhile.
+                # An API server that has just started may not know its own rights yet. A caller that
+                # has to wait for a lost answer goes on trying meanwhile.
                 if not (isinstance(refusal, OwnTrouble) and patience.must_know and tries.is_open):
                     return tries
                 log.info("creating %s: %s; trying again", own_path, refusal)
@@ -153,12 +156,15 @@ class ObjectMaker:
             try:
                 return await self._cluster.call("GET", own_path)
             except NotThere as refusal:
-                # It has gone since, or it was something else that two have changed at one time.
+                # The object has gone since, or the name clashed with another change at the same
+                # time.
                 raise NamespaceTransient(f"it comes and goes: {refusal}", unsure=False) from refusal
 
     async def _find(self, own_path: str, body: Manifest, open_until: float) -> Object | None:
-        """The object, or None if it is not there and cannot come any more, however long it takes
-        to hear of that."""
+        """Return the object, or None if it neither exists nor can come to exist.
+
+        It asks as long as that takes.
+        """
         backoff = pauses()
         while True:
             try:
@@ -180,14 +186,15 @@ class ObjectMaker:
         except NamespaceTrouble:
             if body.get("kind") != "Pod":
                 raise
-        # A namespace that goes takes our rights in it along. Pods are seen everywhere.
+        # When a namespace is deleted, our rights in it go, too. Pods can be listed in all
+        # namespaces.
         metadata = body["metadata"]
         fields = f"metadata.namespace={metadata['namespace']},metadata.name={metadata['name']}"
         listed = await self._cluster.list("/api/v1/pods", fields=fields)
         return listed.items[0] if listed.items else None
 
     async def _made_namespace(self, name: str) -> bool:
-        """Whether the namespace was missing, may be made here, and was."""
+        """Create the namespace if it is missing and we may. Return whether it was created."""
         if not self._create_namespaces:
             return False
         try:
@@ -199,6 +206,6 @@ class ObjectMaker:
                 return False
         else:
             return False
-        with suppress(Exists):  # Many sessions of a new project begin at one time.
+        with suppress(Exists):  # Many sessions of a new project may start at once.
             await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
         return True

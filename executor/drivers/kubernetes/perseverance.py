@@ -1,4 +1,4 @@
-"""Work that goes on although something in it goes wrong that never should."""
+"""Runs work that must go on even after an unexpected error."""
 
 import asyncio
 import logging
@@ -12,7 +12,10 @@ log = logging.getLogger(__name__)
 
 
 async def see_through(work: Callable[..., Coroutine[Any, Any, None]], *about: Any) -> None:
-    """Begins again what fails as it never should: all other pods have nothing to do with it."""
+    """Run the work, and run it again after an unexpected exception.
+
+    An error in the work on one pod must not end the work on all others.
+    """
     backoff = pauses()
     while True:
         try:
@@ -26,7 +29,7 @@ async def see_through(work: Callable[..., Coroutine[Any, Any, None]], *about: An
 
 @contextmanager
 def alone(about: object) -> Iterator[None]:
-    """What goes wrong with one session is not the trouble of the others."""
+    """Log an exception of this block, so that one session's trouble does not harm the others."""
     try:
         yield
     except Exception:

@@ -1,4 +1,4 @@
-"""Makes the pods of sessions, watches over them and clears them away, all on one event loop."""
+"""Creates the pods of sessions, observes and removes them, all on one event loop."""
 
 import asyncio
 import logging
@@ -41,8 +41,11 @@ LULL_SECONDS = 20.0
 
 
 class PodKeeper:
-    """`tell` is called with what was observed, `wake` when `surveyed` becomes true. All methods
-    but `serve` are called on the loop that serves; none of them waits for anything."""
+    """Keeps the pods of all runs.
+
+    It calls `tell` with each observation, and `wake` when `surveyed` becomes true. All methods but
+    `serve` are called on the loop that serves, and none of them blocks.
+    """
 
     def __init__(
         self,
@@ -75,12 +78,12 @@ class PodKeeper:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be started at present; "" if nothing is wrong."""
+        """Return why no run can be started at present; "" if runs can."""
         return self._troubles.text
 
     @property
     def project_troubles(self) -> dict[str, str]:
-        """Why nothing of a project can be started at present, by project."""
+        """Return why no run of a project can be started at present, by project."""
         return self._troubles.of_projects
 
     @property
@@ -88,7 +91,7 @@ class PodKeeper:
         return self._nodes
 
     async def serve(self) -> None:
-        """Until it is cancelled."""
+        """Serve until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._spawn(self._watch.pods)
@@ -109,7 +112,7 @@ class PodKeeper:
         self._spawn(self._make, run, order, bodies)
 
     def reclaim(self, files: RunFiles, place: Place) -> None:
-        """Goes on with a run that an earlier agent started."""
+        """Adopt a run that an earlier agent started."""
         self._found.pop(files.key, None)
         run = self._add(files.key, files, place)
         run.created = run.reclaimed = True
@@ -130,11 +133,11 @@ class PodKeeper:
             self._news(run, run.story.stop())
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
-        """Nothing of these projects waits for this executor any more."""
+        """Forget the troubles of these projects: none of their sessions waits for this executor."""
         self._troubles.forget(projects)
 
     def release(self, key: LeaseKey) -> None:
-        """The end of the run was answered: nothing has to be kept of it."""
+        """Remove what is kept of the run: the server has answered its end."""
         run = self._runs.get(key)
         if run is not None and not run.released:
             run.released = True
@@ -162,13 +165,13 @@ class PodKeeper:
         self._news(run, run.story.stop() if run.stopping else [])
 
     def _make_on(self) -> None:
-        """What could not be made may work now."""
+        """Wake the runs whose pods could not be created: it may work now."""
         for run in self._runs.values():
             if not run.created:
                 run.touch()
 
     async def _abandon(self, run: PodRun, said: Observation) -> None:
-        """Ends a run of which not all pods could be made, once none of the others is left."""
+        """End a run of which not all pods could be created, once none of its other pods is left."""
         run.grace, run.verdict = run.grace or 0, said
         for name in list(run.known):
             run.story.ask_to_delete(name)
@@ -180,9 +183,9 @@ class PodKeeper:
     # Removal
 
     async def _clear_away(self, run: PodRun) -> None:
-        """Delete the pods, which nothing holds any more, and forget the run.
+        """Delete the pods, to which our finalizer no longer holds, and forget the run.
 
-        Nobody waits for that.
+        Nothing waits for this.
         """
         with suppress(TimeoutError):
             await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
@@ -231,14 +234,14 @@ class PodKeeper:
             self._wake()
 
     def _compare(self, run: PodRun, pods: Sequence[Object]) -> None:
-        # Each is cut down once, whoever wants to know of it.
+        # Trim each pod once, for all who read it.
         seen = [Known.of(pod) for pod in pods]
         for known in seen:
             self._note(run, known)
         if run.created:
             self._news(run, run.story.relist([known.pod for known in seen]))
         if run.released:
-            # A namespace that goes takes our rights to delete its pods along.
+            # When a namespace is deleted, our rights to delete its pods go, too.
             there = {known.pod["metadata"]["name"] for known in seen}
             for name in run.known.keys() - there:
                 del run.known[name]
@@ -292,8 +295,10 @@ class PodKeeper:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
-        """A pod of a run that this agent does not know: an earlier one did, or its files are lost.
-        Whether it may go on is the server's to say."""
+        """Report a pod of a run that this agent does not know.
+
+        An earlier agent started it, or its files are lost. The server decides whether it may go on.
+        """
         if key in self._found or key in self._let_go or not may_go_on(pod):
             return
         if place := Place.of_pod(pod):
@@ -302,7 +307,7 @@ class PodKeeper:
             self._tell(Observation(key, FOUND))
 
     def place_of(self, key: LeaseKey) -> Place | None:
-        """Of a run that was found."""
+        """Return the place of a run that was found on the cluster, or None."""
         return self._found.get(key)
 
     # What becomes of it
@@ -337,14 +342,15 @@ class PodKeeper:
         if run.log is not None:
             await self._logs.complete(run, run.log)
         if end.status == UNSTARTED:
-            # Before the lease can come back: its pods will have the same names.
+            # The pods must go before the lease can come back: the new pods will have the same
+            # names.
             run.released = True
             await self._clear_away(run)
         reach("executor.before_pod_end")
         self._tell(end)
 
     async def _look_after(self) -> None:
-        """What only time brings: deletions that come to nothing, and what may be forgotten."""
+        """Handle what only time brings: overdue deletions, and entries that may be forgotten."""
         after = self._settings.unconfirmed_after
         while True:
             await asyncio.sleep(1.0)
@@ -393,5 +399,5 @@ class PodKeeper:
     def _spawn(
         self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
     ) -> asyncio.Task[None]:
-        assert self._tasks is not None  # noqa: S101  # nothing is asked before it serves
+        assert self._tasks is not None  # noqa: S101  # no request comes before it serves
         return self._tasks.create_task(see_through(work, *about))

@@ -1,4 +1,4 @@
-"""Follows what pods write, into the files that the agent ships."""
+"""Copies the logs of pods into the files that the agent sends."""
 
 import asyncio
 import logging
@@ -14,20 +14,26 @@ from executor.drivers.kubernetes.pod_run import PodRun
 log = logging.getLogger(__name__)
 
 MOST_FOLLOWED = 300
-"""Connections; the logs of pods beyond are fetched when they have ended."""
+"""Connections for following logs. The logs of further pods are fetched after their end."""
 MOST_FETCHED = 32
-"""At one time, of pods that have ended: each is two connections, and thousands may end at once."""
+"""Logs of ended pods fetched at one time.
+
+Each takes two connections, and thousands of pods may end at once.
+"""
 LOG_SECONDS = 30.0
 LINE_SECONDS = 300.0
-"""Both as `complete` has them."""
+"""The two limits of `complete`, in seconds."""
 TRIES = 3
 LAG_SECONDS = 5.0
 MARKS = "output.marks"
 
 
 class LogKeeper:
-    """The output of a session is what its rank 0 writes, as it writes it. When all has ended, that
-    of the other ranks comes after it, by rank, so that whoever fetches it again gets the same."""
+    """Copies the output of sessions.
+
+    The log of rank 0 is copied while it is written. The logs of the other ranks follow when all
+    pods have ended, in the order of ranks, so that fetching them again gives the same text.
+    """
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
@@ -35,9 +41,9 @@ class LogKeeper:
         self._fetches = asyncio.Semaphore(MOST_FETCHED)
 
     async def keep(self, run: PodRun) -> None:
-        """Ends when the whole log is in the run's file, or cannot be had, which is said there."""
+        """Copy the whole log of a run into its file, or note there that it cannot be had."""
         try:
-            # An earlier agent may have fetched some of it.
+            # An earlier agent may have fetched a part.
             copy = LogCopy(run.files.output, run.files.path / MARKS)
             try:
                 await self._copy_all(run, copy)
@@ -49,8 +55,10 @@ class LogKeeper:
             log.error("the output of session %s is lost: %s", run.key, error)
 
     async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
-        """Waits until `keep` has ended, for 30 s after its last turn has come, which itself it
-        waits for up to 5 min. Then what is there has to do."""
+        """Wait until `keep` has ended, for at most 30 s after its fetch has begun.
+
+        The fetch may wait up to 5 min for its turn. After that, the copied part has to do.
+        """
         now = asyncio.get_running_loop().time
         began = now()
         until = began + LOG_SECONDS
@@ -59,7 +67,7 @@ class LogKeeper:
             if run.in_line:
                 until = min(now(), began + LINE_SECONDS) + LOG_SECONDS
         kept.cancel()
-        # It may have something to say about what is missing.
+        # The cancelled task may still write a note about the missing part.
         await asyncio.wait([kept])
 
     async def _copy_all(self, run: PodRun, copy: LogCopy) -> None:
@@ -72,11 +80,11 @@ class LogKeeper:
             await _until_over(run, name)
             if rank > copy.rank:
                 copy.turn(rank, f"rank {rank}")
-            # Also of a log that was followed to its end: it looks the same when a node is cut off.
+            # Fetch the rest even after following to the end: a node that is cut off looks the same.
             await self._rest(run, name, copy)
 
     async def _follow(self, run: PodRun, name: str, copy: LogCopy) -> None:
-        """Until the pod has ended, or is gone."""
+        """Follow the log of a pod until the pod has ended or is gone."""
         backoff = pauses()
         while _goes_on(run, name):
             size = copy.size
@@ -90,8 +98,11 @@ class LogKeeper:
             await _until_changed(run, backoff.next())
 
     async def _copy_while_alive(self, run: PodRun, name: str, copy: LogCopy) -> None:
-        """A log that is followed need not end with its pod: its node may be gone, and kubelets have
-        lost track of logs that they rotate."""
+        """Follow the log until it ends, or until some seconds after its pod has ended.
+
+        The log may outlast its pod: the node may be gone, and kubelets have lost track of logs that
+        they rotate.
+        """
         copying = asyncio.ensure_future(self._copy(run, name, copy, follow=True))
         over = asyncio.ensure_future(_until_over(run, name))
         try:
@@ -137,7 +148,7 @@ class LogKeeper:
 
 
 async def _until_over(run: PodRun, name: str) -> None:
-    """Until this pod has ended or is not known any more, or is waited for no longer."""
+    """Wait until this pod has ended, is unknown, or its run has ended."""
     while _goes_on(run, name):
         await _until_changed(run, None)
 

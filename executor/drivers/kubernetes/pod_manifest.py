@@ -1,4 +1,7 @@
-"""What a session becomes on a cluster: a pod for each rank, and how they find each other. Pure."""
+"""Makes the objects of a session: a pod for each rank, and a Service by which they find each other.
+
+Pure.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +19,11 @@ Manifest = dict[str, Any]
 
 
 class ManifestError(ValueError):
-    """The session cannot be made into pods; says why, for whoever wrote it."""
+    """No pods can be made of the session. The message tells its author why."""
 
 
 def problem_of(spec: Spec, refused: Iterable[str] = REFUSED) -> str | None:
-    """Why no pods can be made of the session, naming the field; None if they can."""
+    """Return why no pods can be made of the session, naming the field; None if they can."""
     try:
         _check(spec, refused)
     except ManifestError as error:
@@ -31,7 +34,7 @@ def problem_of(spec: Spec, refused: Iterable[str] = REFUSED) -> str | None:
 def manifests(
     order: Order, *, executor: str, namespace: str, refused: Iterable[str] = REFUSED
 ) -> list[Manifest]:
-    """The pods of an attempt, by rank. `refused` are paths as in `podspec.REFUSED`.
+    """Return the pods of an attempt, by rank. `refused` are paths as in `podspec.REFUSED`.
 
     Raises `ManifestError`.
     """
@@ -56,8 +59,10 @@ def manifests(
 def headless_service(
     order: Order, *, executor: str, namespace: str, owner: Mapping[str, Any]
 ) -> Manifest:
-    """What gives the ranks of an attempt their names; it goes with `owner`, rank 0's pod as the
-    cluster has made it."""
+    """Return the Service that gives the ranks of an attempt their host names.
+
+    It is deleted with `owner`, the pod of rank 0 as the cluster has it.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -65,14 +70,17 @@ def headless_service(
         "spec": {
             "clusterIP": "None",
             "selector": _own(order),
-            # Ranks look for each other while they start.
+            # Ranks look each other up while they start.
             "publishNotReadyAddresses": True,
         },
     }
 
 
 def secret(order: Order, *, executor: str, namespace: str, owner: Mapping[str, Any]) -> Manifest:
-    """The secret variables of an attempt, for all of its ranks; goes with `owner`, as above."""
+    """Return the Secret with the secret variables of an attempt, for all of its ranks.
+
+    It is deleted with `owner`, as above.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -104,7 +112,7 @@ def _metadata_below(
 
 
 def _secret_key(number: int) -> str:
-    """Not every name of a variable can be that of a key."""
+    """Return the key of a variable. The name of a variable is not always a valid key."""
     return f"variable-{number}"
 
 
@@ -136,7 +144,7 @@ def _check(spec: Spec, refused: Iterable[str]) -> list[Mount]:
 
 
 def _chain(order: Order) -> tuple[str, int]:
-    """The root of the chain, and the number of this attempt."""
+    """Return the root of the chain and the number of this attempt."""
     root = order.environ.get("REPRISE_ROOT_SESSION_ID") or order.key.session_id
     return root, int(order.environ.get("REPRISE_ATTEMPT") or 0)
 
@@ -155,7 +163,7 @@ def _hostname(rank: int) -> str:
 
 
 def _own(order: Order) -> dict[str, str]:
-    """What tells the pods of this lease from all others."""
+    """Return the labels that select the pods of this lease only."""
     return {
         pod_names.SESSION: order.key.session_id,
         pod_names.TOKEN: str(order.key.fencing_token),
@@ -227,8 +235,8 @@ def _spec(
     if size > 1:
         spec["hostname"] = _hostname(rank)
         spec["subdomain"] = _service_name(order)
-    # A token of the cluster's API is a secret that most sessions have no use for. Said of each pod,
-    # as its namespace's account may not say it.
+    # A token of the cluster's API is a secret that most sessions do not need. It is set on each
+    # pod, because the account of its namespace may set it otherwise.
     if spec.get("automountServiceAccountToken") is None:
         spec["automountServiceAccountToken"] = False
     spec.setdefault("enableServiceLinks", False)

@@ -1,4 +1,4 @@
-"""Lays what a session says, and what Reprise says, over the pod specification of a user."""
+"""Merges the session's fields and Reprise's own into the pod specification of a user."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ Object = dict[str, Any]
 
 
 def literal(text: str) -> str:
-    """The text such that Kubernetes, which replaces `$(NAME)` and `$$`, leaves it as it is."""
+    """Return the text with `$` escaped, so that Kubernetes does not expand `$(NAME)` or `$$`."""
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
 def containers_of(spec: Mapping[str, Any]) -> tuple[list[Object], int]:
-    """The containers of a specification, and which of them runs the session."""
+    """Return the containers of a specification and the index of the one that runs the session."""
     containers = [dict(each) for each in spec.get("containers") or [{}]]
     index = main_index(containers)
     containers[index].setdefault("name", MAIN)
@@ -36,9 +36,9 @@ def containers_of(spec: Mapping[str, Any]) -> tuple[list[Object], int]:
 def run_in(
     container: Object, spec: Spec, environ: Mapping[str, str], secrets: Iterable[Object] = ()
 ) -> None:
-    """Makes the container run the session: what the session says wins over the container's own.
+    """Make the container run the session; the session's fields win over the container's.
 
-    `secrets` are variables whose values are elsewhere.
+    `secrets` are variables whose values are stored elsewhere.
     """
     if spec.get("image"):
         container["image"] = spec["image"]
@@ -55,9 +55,11 @@ def run_in(
 
 
 def forbid_restarts(containers: Iterable[Object], before: Iterable[Object]) -> None:
-    """Takes away what would run a container again: an attempt is one run, and whether there is
-    another one is Reprise's to say. `before` are the init containers, of which one that always
-    restarts is a sidecar and ends with the others."""
+    """Remove what would make the kubelet run a container again.
+
+    An attempt is one run, and only Reprise decides about another one. `before` are the init
+    containers. One that always restarts is a sidecar, which ends with the others.
+    """
     for container in (*containers, *before):
         container.pop("restartPolicyRules", None)
     for container in containers:
@@ -68,7 +70,7 @@ def forbid_restarts(containers: Iterable[Object], before: Iterable[Object]) -> N
 
 
 def add_environ(container: Object, environ: Mapping[str, str]) -> None:
-    """Variables that take the place of those of their names."""
+    """Set variables of the container; they replace variables with the same names."""
     added = [{"name": name, "value": literal(value)} for name, value in environ.items()]
     _add_variables(container, added)
 
@@ -81,7 +83,7 @@ def _add_variables(container: Object, added: Sequence[Object]) -> None:
 
 
 def _ports(container: Object, names: Iterable[Any]) -> dict[str, str]:
-    """A number for each name: that of the container's port of this name, or one of our own."""
+    """Return a number for each port name: the container's port of this name, or a free one."""
     declared = [dict(each) for each in container.get("ports") or ()]
     numbers = {each.get("name"): each.get("containerPort") for each in declared}
     taken = set(numbers.values())
@@ -103,8 +105,11 @@ def _port_name(name: str) -> Object:
 
 
 def _resources(base: Mapping[str, Any], asked: Mapping[str, Any]) -> Object:
-    """Plain amounts are requested and the most there is; so are extended resources in any case,
-    of which Kubernetes allows nothing else."""
+    """Return the resources of the container, with the session's amounts merged in.
+
+    Requests and limits of extended resources are made equal, because Kubernetes allows nothing
+    else.
+    """
     amounts = {group: _text(said) for group, said in groups(asked).items()}
     for name in {*amounts["requests"], *amounts["limits"]}:
         if "/" in name:
@@ -119,7 +124,7 @@ def _text(amounts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def add_mounts(spec: Object, container: Object, mounts: Iterable[Mount]) -> None:
-    """Gives the pod a volume for each mount; the container's own at the same path goes."""
+    """Add a volume to the pod for each mount; it replaces the container's own at the same path."""
     mounts = list(mounts)
     paths = {mount.path for mount in mounts}
     own = [
@@ -137,12 +142,12 @@ def add_mounts(spec: Object, container: Object, mounts: Iterable[Mount]) -> None
 
 
 def avoid(spec: Object, node: str) -> None:
-    """Forbids a node, beside what else the specification asks of nodes."""
+    """Forbid a node, in addition to the node affinity of the specification."""
     affinity = dict(spec.get("affinity") or {})
     of_nodes = dict(affinity.get("nodeAffinity") or {})
     required = dict(of_nodes.get(_REQUIRED) or {})
     elsewhere = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
-    # One of the terms must hold, so each forbids the node; an empty one never holds.
+    # The terms are alternatives, so each one must forbid the node. An empty term never matches.
     terms = [
         {**term, "matchFields": [*(term.get("matchFields") or ()), elsewhere]} if term else term
         for term in required.get("nodeSelectorTerms") or [{"matchFields": []}]
@@ -152,7 +157,7 @@ def avoid(spec: Object, node: str) -> None:
 
 
 def limit_time(spec: Object, session: Spec) -> None:
-    """The session's times, in the whole seconds that Kubernetes knows."""
+    """Set the session's times, rounded up to the whole seconds that Kubernetes uses."""
     grace = session.get("termination_grace_period")
     # With a grace of 0 the cluster forgets a pod before anybody has seen it stop.
     spec["terminationGracePeriodSeconds"] = max(1, ceil(30 if grace is None else grace))

@@ -1,4 +1,4 @@
-"""What Reprise calls its pods, their namespace and their labels."""
+"""The names, namespaces and labels of Reprise's pods."""
 
 import hashlib
 import re
@@ -7,10 +7,10 @@ from typing import Any
 
 PREFIX = "reprise.dev/"
 FINALIZER = f"{PREFIX}evidence"
-"""Keeps a pod until its end was read."""
+"""The finalizer that keeps a pod until its end was read."""
 
 AWAITS_SECRET = f"{PREFIX}awaits-secret"
-"""An annotation of the pod that is to own its lease's Secret, until that is there."""
+"""The annotation of the first pod of a lease until the Secret of the lease exists."""
 
 SESSION = f"{PREFIX}session"
 ROOT = f"{PREFIX}root"
@@ -34,21 +34,21 @@ _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 def pod_name(root_id: str, rank: int, attempt: int) -> str:
-    """`reprise-<root>-<rank>`, of a retry with `-<attempt>`, its `retry_count`, at the end."""
+    """Return `reprise-<root>-<rank>`; a retry has `-<attempt>`, its `retry_count`, at the end."""
     return f"reprise-{root_id}-{rank}" + (f"-{attempt}" if attempt else "")
 
 
 def service_name(root_id: str, fencing_token: int) -> str:
-    """The headless Service under which the ranks of a lease find each other, and its Secret.
+    """Return the name of a lease's headless Service, which is also that of its Secret.
 
-    An attempt that was given back has another one with its next lease: the old one may be there
-    still, and goes with its owner.
+    The name changes with each lease: the Service of an earlier lease may still exist until its
+    owner is deleted.
     """
     return f"reprise-{root_id}-{fencing_token}"
 
 
 def check_template(template: str) -> str:
-    """The template of namespaces, if it is one. Raises `ValueError`."""
+    """Return the template of namespaces if it is valid. Raises `ValueError`."""
     fixed = template.replace(_PLACE, "x", 1)
     if template.count(_PLACE) != 1 or not _LABEL.fullmatch(fixed) or "--" in fixed:
         raise ValueError(f"must hold {_PLACE} once, else lower-case letters, digits and single '-'")
@@ -58,10 +58,10 @@ def check_template(template: str) -> str:
 
 
 def namespace(template: str, project: str) -> str:
-    """The namespace of a project (`domain/name`); no two projects have the same one.
+    """Return the namespace of a project (`domain/name`); no two projects have the same one.
 
-    `{project}` becomes `<domain>--<name>`. Names that are long, or hold `--` themselves, are cut
-    and joined to a hash of them by `---`, which no other namespace holds.
+    `{project}` becomes `<domain>--<name>`. Names that are long or contain `--` are cut and joined
+    to a hash by `---`, which no other namespace contains.
     """
     domain, _, name = project.partition("/")
     plain = template.replace(_PLACE, f"{domain}--{name}")
@@ -73,7 +73,8 @@ def namespace(template: str, project: str) -> str:
 
 
 def label_value(text: str) -> str:
-    """The text as the value of a label: itself, or what can stay of it and a hash."""
+    """Return the text as a label value: unchanged if valid, else its valid characters and a
+    hash."""
     if len(text) <= LONGEST and _VALUE.fullmatch(text):
         return text
     kept = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[: LONGEST - 13].strip("-_.")
@@ -81,12 +82,12 @@ def label_value(text: str) -> str:
 
 
 def project_label(project: str) -> str:
-    """`domain.name`: no name holds a dot."""
+    """Return the label of a project as `domain.name`; no name contains a dot."""
     return label_value(project.replace("/", "."))
 
 
 def users_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Those of a session's labels that can be a pod's and are not Reprise's own."""
+    """Return the session's labels that are valid for a pod and not Reprise's own."""
     return {key: value for key, value in labels.items() if _is_label(key, value)}
 
 
@@ -99,13 +100,13 @@ def _is_label(key: str, value: str) -> bool:
 
 
 def awaits_secret(pod: Mapping[str, Any]) -> bool:
-    """Whether nobody has noted on a pod that its Secret is there."""
+    """Return whether the pod still has the annotation that its Secret is awaited."""
     metadata = pod.get("metadata") or {}
     return AWAITS_SECRET in (metadata.get("annotations") or {})
 
 
 def is_ours(key: str) -> bool:
-    """Whether Reprise alone writes this label, annotation or finalizer."""
+    """Return whether only Reprise writes this label, annotation or finalizer."""
     return key.startswith(PREFIX)
 
 

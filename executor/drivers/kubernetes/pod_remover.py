@@ -1,4 +1,4 @@
-"""Takes pods away: those that must stop, and those whose end was read."""
+"""Deletes pods: those that must stop, and those whose end was read."""
 
 import asyncio
 import logging
@@ -22,14 +22,16 @@ from executor.failpoints import reach
 log = logging.getLogger(__name__)
 
 REMOVED_AT_ONCE = 4
-"""Pods that are over, and hold nothing up: those that are yet to run go before them."""
+"""Removals at one time of pods that are over. They give way to pods that are yet to run."""
 STUBBORN_SECONDS = 5.0
-"""Between tries to delete what cannot be."""
+"""Pause between tries to delete a pod whose deletion is refused."""
 
 
 class PodRemover:
-    """`calls` limits what is under way at one time; `gone` is called with the pods that turn out
-    not to be there any more."""
+    """Deletes pods. `calls` limits the calls at one time.
+
+    It calls `gone` for each pod that turns out not to exist any more.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class PodRemover:
         self._gone = gone
 
     async def delete(self, run: PodRun, name: str) -> None:
-        """Asks until the API server has understood."""
+        """Ask the API server to delete the pod until it has accepted that."""
         backoff, grace = pauses(), run.grace
         run.asked_at.setdefault(name, boottime())
         while (known := run.known.get(name)) is not None and not known.over:
@@ -61,7 +63,7 @@ class PodRemover:
                 await asyncio.sleep(max(after, backoff.next()))
 
     async def remove(self, path: str, known: Known) -> bool:
-        """Whether no more has to be done about this pod."""
+        """Remove a pod that is over. Return whether nothing more has to be done about it."""
         try:
             async with self._removals:
                 reach("executor.before_pod_unhold")
@@ -80,8 +82,11 @@ class PodRemover:
         return True
 
     async def remove_late(self, pod: Object) -> None:
-        """Removes a pod of a run that was let go of: an order to make it came through late, or one
-        to delete it did not. What is left is met again by the next list."""
+        """Remove a pod of a run that was forgotten: its creation came late or its deletion was
+        lost.
+
+        If this fails, the next list finds the pod again.
+        """
         known = Known.of(pod)
         if known.held or not known.deleted:
             await self.remove(path_of_pod(pod), known)
@@ -91,7 +96,7 @@ class PodRemover:
             await self._cluster.drop_finalizer(path, known.uid, pod_names.FINALIZER)
 
     async def unhold_deleted(self, run: PodRun, name: str) -> None:
-        """Lets go of a pod that will never say more than it has; the watch sees it gone."""
+        """Release a pod that will not report anything more. The watch then sees it go."""
         try:
             async with self._calls:
                 if (known := run.known.get(name)) is not None:

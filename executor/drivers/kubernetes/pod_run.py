@@ -1,4 +1,4 @@
-"""What the keeper of pods knows of one run."""
+"""The state of one run and of its pods."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True)
 class Known:
-    """A pod as it was seen last: trimmed, with the name of the container that runs the session."""
+    """A pod as it was last seen: trimmed, with the name of the container that runs the session."""
 
     pod: Pod
     main: str
     held: bool
-    """Our finalizer is on it."""
+    """Our finalizer is on the pod."""
     awaits_secret: bool
-    """Nobody has noted that its Secret is there."""
+    """The annotation says that its Secret is still awaited."""
 
     @classmethod
     def of(cls, pod: Mapping[str, Any]) -> "Known":
@@ -47,7 +47,7 @@ class Known:
 
     @property
     def started(self) -> bool:
-        """Its container has run, so that there may be a log."""
+        """Return whether a container of the pod has started, so that there may be a log."""
         return self.over or self.pod["status"].get("phase") == "Running"
 
     @property
@@ -56,14 +56,14 @@ class Known:
 
     @property
     def ran(self) -> bool:
-        """The container of the session was seen to run, so that there should be a log."""
+        """Return whether the session's container was seen to run, so that there should be a log."""
         statuses = self.pod["status"]["containerStatuses"]
         mine = (each["state"] for each in statuses if each.get("name") == self.main)
         return any("running" in state or "terminated" in state for state in mine)
 
     @property
     def touched(self) -> bool:
-        """Any of its containers was seen to run, such as one that prepares the others."""
+        """Return whether any container was seen to run, init containers included."""
         status = self.pod["status"]
         states = (
             each["state"] for each in status["initContainerStatuses"] + status["containerStatuses"]
@@ -72,31 +72,37 @@ class Known:
 
     @property
     def only_held(self) -> bool:
-        """It was deleted for good: its node is done with it, or somebody would not wait."""
+        """Return whether the pod was deleted with no grace left.
+
+        Its node is done with it, or somebody forced the deletion.
+        """
         return self.deleted and not self.grace
 
     def hurried_since(self, before: "Known | None") -> bool:
-        """It was deleted since it was seen before, or given less time to stop."""
+        """Return whether the pod was deleted, or given less time to stop, since `before`."""
         known = before is not None and before.deleted and before.grace <= self.grace
         return self.deleted and not self.over and not known
 
     @property
     def bound(self) -> bool:
-        """It has a node, which says how it ends, if it is there."""
+        """Return whether the pod has a node. The node then reports its end if it is alive."""
         return "nodeName" in self.pod["spec"]
 
     @property
     def grace(self) -> int:
-        """Seconds that it has had to stop since its deletion."""
+        """Return the seconds that the pod's deletion gave it to stop."""
         return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 1))
 
 
 @dataclass
 class PodRun:
-    """`created`: all its pods are, as far as this agent is concerned. `grace`: seconds that a stop
-    gives its pods, None while none is asked for. `asked_at`: since when (boot time) the deletion of
-    each is known to be asked for, by whomever. `end` is told once the log is complete; `verdict`
-    is told in its place. `reclaimed`: an earlier agent has made its pods."""
+    """The state of one run.
+
+    `created`: all its pods were created, or an earlier agent created them. `grace`: the seconds
+    that a stop gives the pods, None if no stop was asked for. `asked_at`: when the deletion of each
+    pod was first known to be asked for (boot time), by anybody. `end` is told once the log is
+    complete; `verdict` is told in its place. `reclaimed`: an earlier agent created the pods.
+    """
 
     key: LeaseKey
     files: RunFiles
@@ -115,23 +121,25 @@ class PodRun:
     deleting: set[str] = field(default_factory=set)
     log: asyncio.Task[None] | None = None
     in_line: bool = False
-    """Its log waits for its turn to be fetched."""
+    """The run waits for its turn to have its log fetched."""
     waits_for: str = ""
-    """Why its pods are not made yet, as it was told last."""
+    """The reason, as last reported, why its pods are not created yet."""
     next_change: asyncio.Future[None] = field(init=False)
-    """Done when anything else is known of the pods."""
+    """A future that is done as soon as something new is known of the pods."""
 
     def __post_init__(self) -> None:
         self.next_change = asyncio.get_running_loop().create_future()
 
     def touch(self) -> None:
-        """Wakes those who wait for a change."""
+        """Wake all who wait for a change."""
         self.next_change.set_result(None)
         self.next_change = asyncio.get_running_loop().create_future()
 
     def overdue(self, name: str, now: float) -> float:
-        """Seconds by which a pod outstays its deletion and the grace that this gave it; at most 0
-        while it does not."""
+        """Return the seconds by which a pod has outlasted its deletion and grace period.
+
+        The result is at most 0 for other pods.
+        """
         known = self.known.get(name)
         given = known.grace if known is not None and known.deleted else self.grace
         return now - self.asked_at.get(name, now) - (given or 0)
@@ -141,7 +149,7 @@ class PodRun:
         return self.grace is not None
 
     def lacks(self, name: str) -> bool:
-        """Whether this pod was not seen yet, and there is a use for it."""
+        """Return whether this pod was not seen yet and is still needed."""
         return self.end is None and not self.released and name not in self.known
 
     def path(self, name: str) -> str:
@@ -150,7 +158,7 @@ class PodRun:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the pods of a lease are, and what they are called, by rank."""
+    """The namespace of a lease's pods, and their names by rank."""
 
     namespace: str
     names: Sequence[str]
@@ -162,7 +170,8 @@ class Place:
 
     @classmethod
     def of_pod(cls, pod: Mapping[str, Any]) -> "Place | None":
-        """Of all pods of the lease that this one is of."""
+        """Return the place of the lease that this pod belongs to; None if its labels do not
+        tell."""
         metadata = pod["metadata"]
         labels = metadata["labels"]
         try:
@@ -181,7 +190,7 @@ def path_of_pod(pod: Mapping[str, Any]) -> str:
 
 
 def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
-    """The lease that a pod was made for, if it is one of ours."""
+    """Return the lease that a pod was made for; None if the pod is not ours."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     try:
         return LeaseKey(labels[pod_names.SESSION], int(labels[pod_names.TOKEN]))
@@ -190,8 +199,11 @@ def key_of_pod(pod: Mapping[str, Any]) -> LeaseKey | None:
 
 
 def may_go_on(pod: Mapping[str, Any]) -> bool:
-    """Whether there may be anything left to hear of a pod that no agent knows. One that was deleted
-    and is not held was let go of: its node is gone and cannot say that it stopped."""
+    """Return whether a pod that no agent knows may still have something to report.
+
+    A pod that was deleted and has no finalizer of ours was released before: its node is gone and
+    cannot report that it stopped.
+    """
     metadata = pod["metadata"]
     return "deletionTimestamp" not in metadata or pod_names.FINALIZER in (
         metadata.get("finalizers") or ()
@@ -199,8 +211,8 @@ def may_go_on(pod: Mapping[str, Any]) -> bool:
 
 
 def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """What is read of a pod here, in the places where the API has it: a tenth of the whole."""
-    # No longer what `trimmed` leaves as it is.
+    """Return the parts of a pod that are read here, at their usual paths: a tenth of the whole."""
+    # Keep the parts that `trimmed` removes and this module needs.
     kept, spec = dict(trimmed(pod)), pod.get("spec") or {}
     kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
     kept["spec"]["containers"] = [

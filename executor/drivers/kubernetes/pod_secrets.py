@@ -1,9 +1,9 @@
-"""Gives a pod its secrets: an object of the cluster that goes with it.
+"""Creates the Secret of a pod, which the pod owns.
 
-The pod comes first, and says in an annotation that its Secret is awaited: until that is there, no
-node starts its container. The Secret names the pod as its owner, so that there is none without its
-pod, whoever dies when. Then the annotation goes. An agent that finds it knows that the one before
-has died in between, and took along what was to be in the Secret.
+The pod is created first, with an annotation that its Secret is awaited. No node starts its
+container before the Secret exists. The Secret names the pod as its owner, so it cannot outlive the
+pod, whoever dies when. Then the annotation is removed. An agent that finds it knows that the
+earlier agent died in between and that the secret values are lost.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class SecretGiver:
-    """`calls` limits what is under way at one time.
+    """Creates Secrets. `calls` limits the calls at one time.
 
-    Nothing is read of secrets, so that no right to is needed: what has the name of this lease's is
-    this lease's.
+    It never reads a Secret, so it needs no right to. An object with the name of this lease's Secret
+    is this lease's Secret.
     """
 
     def __init__(self, cluster: Cluster, calls: asyncio.Semaphore, executor: str):
@@ -36,9 +36,10 @@ class SecretGiver:
         self._executor = executor
 
     async def give(self, run: PodRun, order: Order, owner: Mapping[str, Any]) -> None:
-        """Make the Secret of a run, and note that on `owner`, its first pod as the cluster has it.
+        """Create the Secret of a run, and note that on `owner`, its first pod as the cluster has
+        it.
 
-        Tries until the run is to stop; raises what `ApiRefusal` names.
+        It tries until the run has to stop. Raises the errors that `ApiRefusal` names.
         """
         body = pod_manifest.secret(
             order, executor=self._executor, namespace=run.namespace, owner=owner
@@ -50,11 +51,11 @@ class SecretGiver:
             with suppress(Exists):
                 await self._insist(run, lambda: self._cluster.create(path, body))
         except ApiRefusal as refusal:
-            # What is tried until it is allowed: none of what it would hold.
+            # The refused object is logged and tried again, so it must not hold the values.
             refusal.object = {**body, "stringData": {}}
             raise
         reach("executor.after_secret_create")
-        # A pod that is not there any more is seen to be gone.
+        # If the pod is gone, the watch sees it.
         with suppress(NotThere, Exists):
             await self._insist(run, lambda: self._cluster.drop_annotation(first, uid, mark))
 
@@ -71,5 +72,5 @@ class SecretGiver:
 
 
 async def _pause(run: PodRun, seconds: float) -> None:
-    """Wait, or until something is known of the run: it may be that it is to stop."""
+    """Wait for some seconds, or until something new is known of the run, such as a stop."""
     await asyncio.wait([run.next_change], timeout=seconds)

@@ -1,7 +1,8 @@
-"""From what was seen of a session's pods, in whatever order: what the agent must tell of it. Pure.
+"""Derives what the agent must report of a session from observations of its pods. Pure.
 
-Of two observations of a pod nothing says which is newer, as its resource version is no number. But
-some facts of a pod never go back, and an observation in which one of them did is an old one.
+Observations come in any order. A resource version is no number, so it does not say which of two
+observations is newer. But some facts of a pod never go back, and an observation in which one of
+them did is an old one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ from executor.drivers.kubernetes.pod_words import (
 from executor.drivers.protocol import Observation, facts
 
 VANISHED_AFTER = 3
-"""Relists in a row that lack a pod until it is believed to be gone."""
+"""Lists in a row that lack a pod before it counts as gone."""
 VANISHED = "PodVanished"
 
 STEPS = ("PREPARING", "PULLING", "PREPARED", "CREATING", "RUNNING", "TERMINATING")
@@ -43,7 +44,7 @@ _EVENT_STEPS = {"Pulled": PREPARED, "Created": CREATING}
 
 
 class PodStory:
-    """One rank's pod."""
+    """The observations of the pod of one rank."""
 
     def __init__(self, name: str):
         self.name = name
@@ -56,14 +57,15 @@ class PodStory:
         self._gone = False
         self._missed = 0
         self.given_up = False
-        """It outstayed its deletion: nobody saw it stop."""
+        """The pod outlasted its deletion: nobody saw it stop."""
         self._event: tuple[str, bool, str] = ("", False, "")
         self._probes = Probes()
 
     def see(self, pod: Pod) -> None:
-        """Takes a trimmed observation."""
+        """Note a trimmed observation."""
         if self.pod is not None and _uid(pod) != _uid(self.pod):
-            # A name is one pod's at a time: this is another's, so ours has gone.
+            # Only one pod at a time can have a name. A pod with another uid means that ours has
+            # gone.
             self._gone = True
             return
         self._missed = 0
@@ -76,16 +78,16 @@ class PodStory:
         self.progress = max(self.progress, _progress(pod))
 
     def see_deleted(self, pod: Pod) -> None:
-        """Takes the last state of a pod that the API server has removed."""
+        """Note the last state of a pod that the API server has removed."""
         self.see(pod)
         self._gone = True
 
     def miss(self) -> None:
-        """Takes note of a complete list that lacks the pod."""
+        """Note a complete list that lacks the pod."""
         self._missed += 1
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Takes a core Event of the pod; the newest is kept, and why a container was killed."""
+        """Note a core Event of the pod. The newest is kept, and why a container was killed."""
         self._probes.hear(event)
         time = event_time(event)
         if time < self._event[0]:
@@ -97,13 +99,13 @@ class PodStory:
             self.progress = max(self.progress, _EVENT_STEPS[reason])
 
     def ask_to_delete(self) -> None:
-        """Notes our request; a pod that somebody else has deleted before is not deleted by us."""
+        """Note that we ask for the deletion, unless somebody else has deleted the pod before."""
         if not self.terminating:
             self.deleted_by_us = True
 
     @property
     def over(self) -> bool:
-        """Nothing of it runs, as far as anybody can know."""
+        """Return whether nothing of the pod runs, as far as can be known."""
         return self.end is not None or self.gone or self.given_up
 
     @property
@@ -124,7 +126,7 @@ class PodStory:
 
     @property
     def in_trouble(self) -> bool:
-        """It has failed, or somebody other than us is about to end it."""
+        """Return whether the pod has failed, or somebody other than us is about to end it."""
         disturbed = self.pod is not None and any(
             condition(self.pod, kind) == "True" for kind in ("DisruptionTarget", KUEUES)
         )
@@ -136,23 +138,23 @@ class PodStory:
 
     @property
     def finished_at(self) -> str:
-        """When its first container failed; what is not known comes last."""
+        """Return when its first container failed. Unknown times sort last."""
         failed = first_failed(self.end or self.pod)
         return failed[1] if failed else LAST
 
     def doing(self) -> str:
-        """What it is doing or waiting for, in the cluster's words; "" if nothing is known."""
+        """Return what the pod is doing or waiting for, in the cluster's words; "" if unknown."""
         said = next(sayings(self.pod), "") if self.pod is not None else ""
         _, warning, event = self._event
         return said or (event if warning or self.progress < RUNNING else "")
 
     def last_words(self) -> str:
-        """What the cluster says of the end of the pod, in the pod itself."""
+        """Return what the pod itself says of its end."""
         evidence = self.end or self.pod
         return next(sayings(evidence), "") if evidence is not None else ""
 
     def termination(self) -> Termination:
-        """The facts of its end, or those that are known if it has none."""
+        """Return the facts of the pod's end, or those known so far if it has none."""
         evidence = self.end or self.pod
         reason = VANISHED if self.end is None and not self.deleted_by_us and self.gone else ""
         said = facts(None, reason, node=self.node, pod_message=self._probes.why(evidence))
@@ -166,11 +168,11 @@ class PodStory:
 
 
 class SessionStory:
-    """The pods of one lease, by rank. Each method returns what is new to tell, in order.
+    """The pods of one lease, by rank. Each method returns the new observations to report, in order.
 
-    `see` takes an observation, `see_deleted` the end of a watch on a pod, `relist` everything that
-    is there; until all pods are created there is no use in a relist. When one rank has failed, or
-    after `stop`, those of `to_delete` have to be deleted; the end comes when none is left.
+    `see` takes an observation, `see_deleted` the end of a watch on a pod, and `relist` all existing
+    pods. Call `relist` only after all pods were created. When one rank has failed, or after `stop`,
+    the pods of `to_delete` must be deleted. The end comes when none of them is left.
     """
 
     def __init__(self, key: LeaseKey, names: Sequence[str]):
@@ -185,18 +187,19 @@ class SessionStory:
         self._ended = False
 
     def see(self, pod: object) -> list[Observation]:
-        """A pod of the session, as a watch's ADDED or MODIFIED or a request's answer has it."""
+        """Note a pod of the session, from an ADDED or MODIFIED event or from the answer to a
+        call."""
         return self._see([trimmed(pod)])
 
     def see_deleted(self, pod: object) -> list[Observation]:
-        """A pod that a watch says is DELETED."""
+        """Note a pod that a watch reports as DELETED."""
         kept = trimmed(pod)
         if rank := self._rank(kept):
             rank.see_deleted(kept)
         return self._news()
 
     def relist(self, pods: Iterable[object]) -> list[Observation]:
-        """All pods of the session that there are."""
+        """Note all pods of the session that exist."""
         present = [trimmed(pod) for pod in pods]
         names = {pod["metadata"].get("name") for pod in present}
         for rank in self._ranks:
@@ -205,7 +208,7 @@ class SessionStory:
         return self._see(present)
 
     def hear(self, event: Mapping[str, Any]) -> list[Observation]:
-        """A core Event about one of the pods."""
+        """Note a core Event about one of the pods."""
         about = event.get("involvedObject") or {}
         rank = self._by_name.get(about.get("name", ""))
         if rank and (rank.pod is None or about.get("uid") in {None, _uid(rank.pod)}):
@@ -213,21 +216,21 @@ class SessionStory:
         return self._news()
 
     def stop(self) -> list[Observation]:
-        """The session is to end, whatever its pods do."""
+        """Note that the session has to end, whatever its pods do."""
         self._stopped = True
         return self._news()
 
     def ask_to_delete(self, name: str) -> None:
-        """We are about to ask for the deletion of this pod."""
+        """Note that we are about to ask for the deletion of this pod."""
         self._by_name[name].ask_to_delete()
 
     def give_up(self, name: str) -> list[Observation]:
-        """Ends the story of a pod that outstays its deletion, whoever asked for that."""
+        """End the story of a pod that outlasts its deletion, whoever asked for that."""
         self._by_name[name].given_up = True
         return self._news()
 
     def is_over(self, name: str) -> bool:
-        """Whether nothing more is waited for of this pod."""
+        """Return whether nothing more is expected of this pod."""
         return self._by_name[name].over
 
     @property
@@ -236,14 +239,14 @@ class SessionStory:
 
     @property
     def to_delete(self) -> list[str]:
-        """The names of pods that must be made to end."""
+        """Return the names of the pods that must be deleted."""
         if not self._stopped and not self._failed():
             return []
         return [rank.name for rank in self._ranks if not rank.over]
 
     @property
     def slowest(self) -> Pod | None:
-        """The pod that the session waits for, as it was seen last; None if that is not there."""
+        """Return the pod that the session waits for, as last seen; None if it does not exist."""
         return min(self._ranks, key=_haste).pod
 
     def _rank(self, pod: Pod) -> PodStory | None:
@@ -262,7 +265,7 @@ class SessionStory:
         if self._ended:
             return []
         new = [each for each in self._ranks if each.in_trouble and each not in self._troubled]
-        # Of those that ended in the same second, a deleted one may be the consequence of another.
+        # Of pods that ended in the same second, a deleted one may be the consequence of another.
         self._troubled += sorted(new, key=lambda rank: (rank.finished_at, rank.terminating))
         if all(rank.over for rank in self._ranks):
             self._ended = True
@@ -290,7 +293,7 @@ class SessionStory:
         self._step = max(self._step, step)
         spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
         told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
-        # That the pods are there is told even if there is nothing else to say of them.
+        # That the pods exist is reported even if there is nothing else to say of them.
         first_sight = not self._shown and self.slowest is not None
         if told == self._told and not first_sight:
             return []
@@ -324,7 +327,7 @@ def _is_older(pod: Pod, known: Pod) -> bool:
 
 
 def _lasting(pod: Pod) -> tuple[int, ...]:
-    """The facts of a pod that never go back."""
+    """Return the facts of a pod that never go back."""
     metadata, status = pod["metadata"], pod["status"]
     return (
         _number(metadata.get("generation")),
@@ -351,6 +354,9 @@ def _progress(pod: Pod) -> int:
 
 
 def _unfenced(pod: Pod) -> bool:
-    """It is said to have failed, but a container was not seen to stop: its node is gone."""
+    """Return whether the pod is marked as failed although no container was seen to stop.
+
+    Its node is gone.
+    """
     running = any("running" in container["state"] for container in containers(pod))
     return running and _phase(pod) == "Failed"

@@ -1,6 +1,6 @@
-"""A pod object as the Kubernetes API gives it, cut down to what anybody wants to know of it later.
+"""Cuts a pod object of the Kubernetes API down to what is read of it later.
 
-What is left is well-formed: who reads it needs no care.
+The result is well-formed, so its readers need no checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ Object = dict[str, Any]
 Pod = Mapping[str, Any]
 
 MOST_STATUSES = 64
-"""Of each kind of container, those that have failed before the others."""
+"""Most statuses of each kind of container. Those that have failed come first."""
 ALL_MESSAGES = 32 * 1024
-"""Bytes; if there is more, each message gets an equal part of it."""
+"""Most bytes of all messages of a pod together. If they exceed it, each gets an equal share."""
 _WORD = 253
 _WAITING = ("reason", "message")
 _TERMINATED = ("exitCode", "reason", "message", "startedAt", "finishedAt", "signal")
@@ -31,13 +31,14 @@ _METADATA = (
 
 
 class Trimmed(dict[str, Any]):
-    """A pod that was cut down: to do that again would change nothing."""
+    """A pod that was cut down already. Cutting it again would change nothing."""
 
 
 def trimmed(pod: object) -> Trimmed:
-    """What classification and the verification of starts read, at most some 200 KB. Never raises.
+    """Return the parts of a pod that classification and the check of starts read. Never raises.
 
-    Leaves that are no texts or whole numbers go; of messages the last 4,096 bytes stay.
+    The result has at most some 200 KB. Leaf values other than text and whole numbers are left out.
+    Of each message the last 4,096 bytes stay.
     """
     if isinstance(pod, Trimmed):
         return pod
@@ -66,7 +67,7 @@ def _metadata(metadata: Object) -> Object:
 
 
 def _spec(spec: Object) -> Object:
-    """The node, and which init containers are sidecars, that run as long as the pod does."""
+    """Return the node, and which init containers are sidecars that run as long as the pod does."""
     inits = (_leaves(each, _INIT_CONTAINER) for each in _objects(spec, "initContainers"))
     stay = [each for each in inits if "restartPolicy" in each][:MOST_STATUSES]
     return {**_leaves(spec, ("nodeName",)), **({"initContainers": stay} if stay else {})}
@@ -115,7 +116,7 @@ def _leaf(name: str, value: str | int) -> str | int:
 
 
 def tail(text: str, size: int) -> str:
-    """The last `size` bytes of the text in UTF-8, cut between characters."""
+    """Return the last `size` bytes of the text in UTF-8, cut between characters."""
     if len(text) * 4 <= size:
         return text
     return text.encode("utf-8", "replace")[-size:].decode("utf-8", "ignore")
@@ -129,8 +130,10 @@ def _bound(pod: Object) -> None:
 
 
 def _with_messages(pod: Object) -> Iterator[Object]:
-    """All that is left with a message. They are looked for where they can be: this is done of each
-    event of a watch."""
+    """Yield all objects that still have a message.
+
+    Only the known places are searched, because this runs for each event of a watch.
+    """
     status = pod["status"]
     containers = (*status["initContainerStatuses"], *status["containerStatuses"])
     states = (each[name].values() for each in containers for name in ("state", "lastState"))

@@ -1,4 +1,7 @@
-"""What a pod, as `pod_trim` leaves it, and core Events about it have to say. Pure."""
+"""The messages of the cluster about a pod: in the pod as `pod_trim` leaves it, and in core Events.
+
+Pure.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +10,7 @@ from typing import Any
 from executor.drivers.kubernetes.pod_trim import Pod
 
 LAST = "~"
-"""Comes after every time."""
+"""A text that sorts after every time."""
 KUEUES = "TerminationTarget"
 """The condition of a pod that Kueue is about to end."""
 _TELLING = frozenset({("DisruptionTarget", "True"), (KUEUES, "True"), ("PodScheduled", "False")})
@@ -17,14 +20,17 @@ _FATAL_PROBES = ("Liveness probe", "Startup probe")
 
 
 class Probes:
-    """A pod does not say that a probe ended one of its containers; Events do."""
+    """The probes that ended containers of a pod.
+
+    A pod does not say that a probe ended one of its containers; Events do.
+    """
 
     def __init__(self) -> None:
         self._failed: dict[str, str] = {}
         self._killed: dict[str, str] = {}
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Takes a core Event, in whatever order."""
+        """Note a core Event. The order of Events does not matter."""
         reason, message = (str(event.get(name) or "") for name in ("reason", "message"))
         about = (event.get("involvedObject") or {}).get("fieldPath") or ""
         container = _CONTAINER_PATH.fullmatch(str(about))
@@ -34,7 +40,8 @@ class Probes:
             self._killed[container[1]] = message.partition(", will be ")[0]
 
     def why(self, pod: Pod | None) -> str:
-        """The probe that ended the container by which the pod has failed; "" if none did."""
+        """Return the message of the probe that ended the pod's first failed container; "" if none
+        did."""
         failed = first_failed(pod)
         killed = self._killed.get(failed[2], "") if failed else ""
         return self._failed.get(failed[2], killed) if failed and killed else ""
@@ -51,8 +58,10 @@ def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def first_failed(pod: Pod | None) -> tuple[bool, str, str] | None:
-    """The container of a pod that failed first: whether it is a sidecar, whose end counts only
-    where no other container failed; when; its name."""
+    """Return the container of a pod that failed first, as (is a sidecar, time, name).
+
+    A sidecar counts only if no other container failed.
+    """
     failed = []
     sidecars = {each.get("name") for each in pod["spec"].get("initContainers", ())} if pod else ()
     for container in containers(pod) if pod is not None else ():
@@ -68,7 +77,7 @@ def condition(pod: Pod, kind: str) -> str:
 
 
 def sayings(pod: Pod) -> Iterator[str]:
-    """What the cluster says about the pod, what matters most first."""
+    """Yield what the cluster says about the pod, the most important first."""
     status = pod["status"]
     if "reason" in status or "message" in status:
         yield said(status)

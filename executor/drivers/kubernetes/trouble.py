@@ -1,5 +1,7 @@
-"""What keeps an executor from its own cluster, or from a project's namespace: rights, a quota, a
-namespace that is not there, or silence."""
+"""Remembers why an executor can start nothing in its cluster, or in a project's namespace.
+
+The causes are missing rights, a quota, a missing namespace, or no answer.
+"""
 
 import asyncio
 import logging
@@ -25,34 +27,41 @@ PROBE_SECONDS = 5.0
 PROBES_AT_ONCE = 8
 SILENCE_SECONDS = 5.0
 MOST_TOLD = 1000
-"""Projects at one time; the server reads no more. Sessions of others come and go back."""
+"""Most projects to report at one time; the server reads no more.
+
+Sessions of others come and go back.
+"""
 NOT_LOOKED_YET = "the cluster has not answered yet"
 
 
 @dataclass(frozen=True)
 class _Refused:
-    """What could not be made for no fault of its own, and why."""
+    """An object that could not be created for no fault of its own, and the refusal."""
 
     body: Manifest
     why: ApiRefusal
 
 
 class ClusterTrouble:
-    """Remembers what was refused and since when nothing is heard. Any thread may read `text` and
-    `of_projects`. `mended` is called when what was refused may work again."""
+    """The refusals of the cluster, and since when it is silent.
+
+    Any thread may read `text` and `of_projects`. It calls `mended` when what was refused may work
+    again.
+    """
 
     def __init__(self, cluster: Cluster, mended: Callable[[], None]):
         self._cluster = cluster
         self._mended = mended
         self._silent_since: float | None = boottime() - SILENCE_SECONDS
         self._silence = NOT_LOOKED_YET
-        # By project; "" is the trouble of all. Replaced, never changed: other threads read it.
+        # By project; "" is for all projects. The mapping is replaced, never changed, because other
+        # threads read it.
         self._refused: Mapping[str, _Refused] = {}
         self._probes = asyncio.Semaphore(PROBES_AT_ONCE)
 
     @property
     def text(self) -> str:
-        """Why nothing can be started at present; "" if nothing is wrong."""
+        """Return why nothing can be started at present; "" if nothing is wrong."""
         since = self._silent_since
         if since is not None and boottime() >= since + SILENCE_SECONDS:
             return self._silence
@@ -61,12 +70,13 @@ class ClusterTrouble:
 
     @property
     def of_projects(self) -> dict[str, str]:
-        """Why nothing of a project can be started at present, by project."""
+        """Return why nothing of a project can be started at present, by project."""
         told = {project: str(each.why) for project, each in self._refused.items() if project}
         return dict(islice(told.items(), MOST_TOLD))
 
     def refused(self, body: Manifest, refusal: ApiRefusal) -> None:
-        """This pod, or what belongs to it, could not be made, for no fault of its own."""
+        """Note that this pod, or its Service or Secret, could not be created for no fault of its
+        own."""
         project = project_of(body) if _is_of_namespace(refusal) else ""
         if project not in self._refused:
             whose = f" OF PROJECT {project}" if project else ""
@@ -74,15 +84,17 @@ class ClusterTrouble:
         self._refused = {**self._refused, project: _Refused(refusal.object or body, refusal)}
 
     def made(self, body: Manifest) -> None:
-        """A pod was made: what passes by itself has passed. Not so a quota, in which a smaller pod
-        may have found room."""
+        """Note that a pod was created, which ends troubles that pass by themselves.
+
+        A quota stays a trouble: the pod may be smaller than the one that was refused.
+        """
         for project in ("", project_of(body)):
             known = self._refused.get(project)
             if known and not isinstance(known.why, NamespaceTrouble):
                 self._forget(project)
 
     def forget(self, projects: Iterable[str]) -> None:
-        """Nothing of these projects waits for this executor any more."""
+        """Forget the troubles of these projects: none of their sessions waits for this executor."""
         gone = set(projects)
         kept = {project: each for project, each in self._refused.items() if project not in gone}
         if len(kept) < len(self._refused):
@@ -90,13 +102,13 @@ class ClusterTrouble:
             self._refused = kept
 
     def heard(self) -> None:
-        """The watch of our pods says something."""
+        """Note that the watch of our pods has delivered something."""
         if self._silent_since is not None and self._silence != NOT_LOOKED_YET:
             log.warning("the cluster answers again")
         self._silent_since = None
 
     def not_heard(self, refusal: ApiRefusal) -> None:
-        """The watch of our pods was refused."""
+        """Note that the watch of our pods was refused."""
         ours = isinstance(refusal, OwnTrouble)
         if self._silent_since is None or self._silence == NOT_LOOKED_YET:
             log.log(logging.ERROR if ours else logging.WARNING, "watching pods: %s", refusal)
@@ -106,7 +118,7 @@ class ClusterTrouble:
         self._silence = f"the cluster does not let us see our pods: {refusal}"
 
     async def probe(self) -> None:
-        """For ever: tries without effect what was refused, until it is not."""
+        """Try in dry runs, for ever, what was refused, until it is accepted."""
         while True:
             await asyncio.sleep(PROBE_SECONDS)
             await asyncio.gather(*(self._probe(*each) for each in self._refused.items()))
@@ -118,14 +130,14 @@ class ClusterTrouble:
             async with self._probes:
                 await self._cluster.create(path, refused.body, dry=True)
         except (OwnTrouble, Transient) as refusal:
-            # What is wrong with one namespace is no trouble of all.
+            # Trouble with one namespace does not affect the others.
             if project or not _is_of_namespace(refusal):
                 if known := self._refused.get(project):
                     news = _Refused(known.body, refusal)
                     self._refused = {**self._refused, project: news}
                 return
         except ApiRefusal:
-            pass  # it is the pod now that is refused, not the executor
+            pass  # the pod itself is refused now, not the executor
         self._forget(project)
 
     def _forget(self, project: str) -> None:
@@ -143,5 +155,5 @@ def _is_of_namespace(refusal: ApiRefusal) -> bool:
 
 
 def project_of(body: Manifest) -> str:
-    """The project that a pod is made for."""
+    """Return the project that a pod is made for."""
     return str((body["metadata"].get("annotations") or {}).get(pod_names.PROJECT, ""))

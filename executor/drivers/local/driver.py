@@ -38,10 +38,10 @@ KILL_PATIENCE = 2.0
 
 @dataclass
 class _Child:
-    """A run whose end was not observed yet. Times in seconds since boot.
+    """A run whose end was not observed yet. Times are in seconds since boot.
 
-    `cause` is why the driver itself ended it: a reason and a sentence. `exited` means that only
-    the sweep of what it left behind is missing.
+    `cause` is why the driver itself ended it: a reason and a sentence. `exited` means that its
+    process has ended and only what it left behind must still be killed.
     """
 
     order: Order
@@ -56,18 +56,21 @@ class _Child:
     cause: tuple[str, str] | None = None
 
     def is_over(self) -> bool:
-        """It has ended by now, observed or not: what is done to it later is not why."""
+        """Return whether it has ended by now, observed or not.
+
+        What is done to it later cannot be the cause of its end.
+        """
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return self.exited or os.waitid(os.P_PIDFD, self.pidfd, flags) is not None
 
     def signal_group(self, number: signal.Signals) -> None:
-        # The leader is not waited for before the sweep, so the group's number is still its own.
+        # The leader is waited for only after the sweep, so no other group can have its number yet.
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
 
 class LocalDriver:
-    """The `local` driver; see `Driver` for what each method promises.
+    """The `local` driver. `Driver` says what each method promises.
 
     Without `isolation` a run may do whatever the agent may.
     """
@@ -90,7 +93,7 @@ class LocalDriver:
         self._selector.register(self._wake_up, selectors.EVENT_READ, self._wake_up.clear)
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
-        """It has none."""
+        """Do nothing: this driver has no troubles."""
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         cpu, memory = _machine()
@@ -173,7 +176,7 @@ class LocalDriver:
         return False
 
     def release(self, key: LeaseKey) -> None:
-        """A process that has ended keeps nothing."""
+        """Do nothing: a process that has ended keeps nothing."""
 
     def close(self) -> None:
         for child in self._children.values():
@@ -227,7 +230,7 @@ class LocalDriver:
         child.exited = True
 
     def _pause(self, timeout: float | None) -> float | None:
-        """Seconds until something is to be done that no file descriptor will tell."""
+        """Return the seconds until something has to be done that no file descriptor signals."""
         if self._seen:
             return 0.0
         now = boottime()
@@ -256,7 +259,7 @@ class LocalDriver:
             self._end(child, _grace(child.order.spec))
 
     def _end(self, child: _Child, grace: float) -> None:
-        """Asks the run to end and sets the time when it is made to."""
+        """Ask the run to end, and set the time when it is killed."""
         child.deadline = None
         kill_at = boottime() + grace
         if child.kill_at is None or kill_at < child.kill_at:
@@ -281,7 +284,7 @@ class LocalDriver:
                 child.signal_group(signal.SIGKILL)
 
     def _sweep(self, child: _Child) -> None:
-        """Kills what the run left behind; once nothing is left, its end is an observation."""
+        """Kill what the run left behind. Its end is observed once nothing is left."""
         if not processes.kill(child.family):
             return
         code = child.process.wait()
@@ -290,12 +293,15 @@ class LocalDriver:
         self._seen.append(self._ended(child, code))
 
     def _shut(self, files: RunFiles) -> None:
-        """Nothing of the run is left that needs its directory."""
+        """Close the run's directory: no process needs it any more."""
         if self._isolation is not None:
             self._isolation.release(files)
 
     def _ended(self, child: _Child, code: int) -> Observation:
-        """`code` is negative for a signal, which a shell would tell as 128 + its number."""
+        """Return the end of a run.
+
+        A negative `code` is a signal; it is reported like in a shell, as 128 plus its number.
+        """
         exit_code = 128 - code if code < 0 else code
         reason, text = child.cause or ("", "")
         said = child.order.files.termination_message()
@@ -320,12 +326,12 @@ def _grace(spec: Spec) -> float:
 
 
 def _memory_limit(resources: Mapping[str, Any]) -> int | None:
-    """In whole bytes, as Kubernetes rounds them; None if there is none."""
+    """Return the memory limit in whole bytes, rounded up as in Kubernetes; None for no limit."""
     return math.ceil(limited(resources).get("memory", 0)) or None
 
 
 def _requested(resources: Mapping[str, Any]) -> Amounts:
-    # A lease with an amount that cannot be read is held until it has been handed back.
+    # A lease with an unreadable amount is held until it has been handed back.
     with suppress(ValueError):
         check(resources)
         return requested(resources)
@@ -341,7 +347,7 @@ def _exit_text(code: int) -> str:
 
 
 def _machine() -> tuple[Decimal, Decimal]:
-    """Cores that this process may use, bytes of memory."""
+    """Return the cores that this process may use and the bytes of memory."""
     lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     total = next(line for line in lines if line.startswith("MemTotal:"))
     return Decimal(len(os.sched_getaffinity(0))), Decimal(int(total.split()[1]) * 1024)

@@ -1,4 +1,4 @@
-"""The environment of a local run: little of the agent's own, all of the session's."""
+"""The environment of a local run: the session's variables, and few of the agent's own."""
 
 import getpass
 import os
@@ -14,12 +14,12 @@ INHERITED = ("LANG", "LC_ALL", "TZ")
 
 
 def build(order: Order, agents: Mapping[str, str], user: int | None) -> dict[str, str]:
-    """Later wins: a scrubbed base, the spec's variables, secrets, the lease's, this driver's own.
+    """Return the environment; later sources win.
 
-    `user` is the run's, if that is not the agent's.
-
-    Of the agent's variables only a search path, locale and time zone come through: the rest may
-    hold the secrets of the server that it was started by.
+    The sources are a clean base, the spec's variables, secrets, the lease's variables, and this
+    driver's own. `user` is the run's user, None for the agent's. Of the agent's variables only the
+    search path, the locale and the time zone are passed on: the others may hold secrets of the
+    server that started it.
     """
     return {
         **_base(order.files, agents, _user() if user is None else str(user)),
@@ -33,7 +33,7 @@ def build(order: Order, agents: Mapping[str, str], user: int | None) -> dict[str
 
 
 def marks(files: RunFiles) -> frozenset[bytes]:
-    """What tells this run's processes from all others, another attempt's or agent's too."""
+    """Return the variables that only this run's processes have, even among attempts and agents."""
     return frozenset(
         {
             b"REPRISE_SESSION_ID=" + os.fsencode(files.key.session_id),
@@ -61,10 +61,10 @@ def _user() -> str:
 
 
 def _ports(ports: Iterable[Any]) -> dict[str, str]:
-    """A free port for each name; nothing holds it until the session listens there."""
+    """Return a free port for each name. Nothing reserves it until the session listens there."""
     names = [str(port.get("name") if isinstance(port, Mapping) else port) for port in ports]
     with ExitStack() as open_sockets:
-        # All are open at once, so that no two names get the same port.
+        # All sockets are open at once, so that no two names get the same port.
         sockets = [open_sockets.enter_context(socket.socket()) for _ in names]
         for each in sockets:
             each.bind(("", 0))

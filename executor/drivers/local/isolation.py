@@ -1,7 +1,7 @@
-"""Keeping local runs away from the agent, from each other and from what else is on the machine.
+"""Isolates local runs from the agent, from each other and from the rest of the machine.
 
-By Landlock, and where the agent is root by a user of its own for each run, too. Whether that holds
-is tried at the start: what a kernel says that it can is not asked.
+It uses Landlock, and a separate user for each run if the agent is root. Whether that works is tried
+at the start, instead of trusting what the kernel says that it supports.
 """
 
 import logging
@@ -36,7 +36,10 @@ _CANNOT = (
     "not work in its own directory",
     "not be started",
 )
-"""What a run could do that it should not, or could not that it should: a bit each, of the probe."""
+"""The faults of an isolation: forbidden things a run can do, or necessary ones it cannot.
+
+The probe returns one bit for each.
+"""
 _BROKEN = 0b110000
 _UNRESTRICTED = (
     "isolate_runs is off: whoever may submit sessions acts as this machine's user %s and reads and"
@@ -45,12 +48,12 @@ _UNRESTRICTED = (
 
 
 class IsolationError(Exception):
-    """Runs cannot be isolated as was asked: why, and what to do."""
+    """Runs cannot be isolated as asked. The text says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Confined:
-    """What a process is put under before it becomes a run's: a user and rules, if any."""
+    """The user and the Landlock rules that a process gets before it becomes a run's, if any."""
 
     user: int | None = None
     rules: int | None = None
@@ -64,7 +67,7 @@ class Confined:
 
 
 class Isolation:
-    """What runs may do. Raises `IsolationError` if that cannot be held as `asked`."""
+    """The limits of runs. Raises `IsolationError` if they cannot be held as `asked`."""
 
     def __init__(self, asked: Isolating, state_dir: Path, token_file: Path | None):
         self._readable = _readable(asked.readable)
@@ -84,7 +87,10 @@ class Isolation:
 
     @contextmanager
     def confined(self, files: RunFiles) -> Iterator[Confined]:
-        """What to put the run of these files under; its places are there, and given to it."""
+        """Yield what to put the run of these files under.
+
+        Its files exist by then and belong to it.
+        """
         user = self._taken.get(files.key)
         for place in (files.output, files.termination_log):
             os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
@@ -99,9 +105,9 @@ class Isolation:
             yield Confined(user, rules)
 
     def user_for(self, key: LeaseKey) -> int | None:
-        """The user of this run alone, until its release; None for the agent's own.
+        """Return the user that only this run has until its release; None for the agent's own.
 
-        Each has been out of use for as long as can be.
+        Users are given out in turn, so each was unused for as long as possible.
         """
         if self._users is None or key in self._taken:
             return self._taken.get(key)
@@ -113,7 +119,10 @@ class Isolation:
         return user
 
     def release(self, files: RunFiles) -> None:
-        """No process of the run is left: whoever gets its user next is kept out of its files."""
+        """Close the run's directory, as its last process has ended.
+
+        The next run with the same user must not read it.
+        """
         if self._users is not None:
             with suppress(OSError):
                 files.path.chmod(0o700)
@@ -151,7 +160,7 @@ class Isolation:
 
 
 def isolation(asked: Isolating, state_dir: Path, token_file: Path | None) -> Isolation | None:
-    """Return what runs are isolated by; None, after a warning, if they are not to be."""
+    """Return what isolates runs; None, after a warning, if isolation is off."""
     if asked.mode != OFF:
         return Isolation(asked, state_dir, token_file)
     log.warning(_UNRESTRICTED, os.geteuid())
@@ -165,9 +174,9 @@ def _readable(named: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def _resolver() -> list[Path]:
-    """Where the names of hosts are asked, if that is elsewhere than /etc seems to say.
+    """Return the directory of the resolver's configuration if it is outside of /etc.
 
-    The directory, since the file is replaced while a run lives.
+    It is the directory because the file may be replaced while a run lives.
     """
     target = RESOLVER.resolve()
     inside = target.is_relative_to("/etc") or not target.exists()
@@ -206,7 +215,7 @@ def _refuse_open(token_file: Path) -> None:
 
 
 def _probe(isolation: Isolation, runs: Path) -> int:
-    """What a process could do that is confined as a run: the bits of `_CANNOT`."""
+    """Return what a process confined like a run could do, as the bits of `_CANNOT`."""
     place = Path(tempfile.mkdtemp(prefix="probe-", dir=runs))
     descriptor, name = tempfile.mkstemp(dir=place)
     os.close(descriptor)

@@ -1,6 +1,7 @@
-"""Landlock: a process gives up rights over files and others, for itself and all that it starts.
+"""Landlock: a process gives up rights over files and other processes, for itself and its children.
 
-Only the kernel's three calls, by their numbers, which are those of every architecture.
+Only the three calls of the kernel are used, by their numbers, which are the same on every
+architecture.
 """
 
 import ctypes
@@ -20,12 +21,12 @@ TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 EVERYTHING = (1 << 16) - 1
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-# Of the first version, and the first bit that each later one added: to link and rename across
+# The rights of the first version, and the bit that each later one added: to link and rename across
 # directories, to truncate, to command a device.
 _RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: EVERYTHING}
 _NETWORK_ABI, _SCOPES_ABI = 4, 6
 _SCOPES = 0b11
-"""Abstract sockets and signals reach nobody outside."""
+"""Abstract sockets and signals do not reach processes outside."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -45,21 +46,21 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """The version that this kernel offers; 0 for none."""
+    """Return the Landlock version of this kernel; 0 for none."""
     return max(0, _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
 
 
 @contextmanager
 def ruleset(version: int, allowed: dict[Path, int]) -> Iterator[int]:
-    """A descriptor of rules: what is not allowed of what `version` knows is forbidden.
+    """Yield a descriptor of rules that forbid everything known to `version` but `allowed`.
 
-    `allowed` says what may be done with a path and all below it; what is not there is left out.
+    `allowed` says what may be done with a path and everything below it. Missing paths are skipped.
     Raises `OSError`.
     """
     rights = _RIGHTS[max(each for each in _RIGHTS if each <= version)]
     scopes = _SCOPES if version >= _SCOPES_ABI else 0
     attributes = _RulesetAttributes(rights, 0, scopes)
-    # A kernel refuses more than it knows.
+    # A kernel refuses a structure that is longer than the one it knows.
     size = 8 if version < _NETWORK_ABI else 16 if version < _SCOPES_ABI else 24
     rules = _checked(_syscall(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
     try:
@@ -72,7 +73,7 @@ def ruleset(version: int, allowed: dict[Path, int]) -> Iterator[int]:
 
 
 def forbid_new_rights() -> None:
-    """Let no program that this process starts have more rights than it, such as a setuid one.
+    """Forbid that any program this process starts gains rights, such as a setuid one.
 
     Raises `OSError`.
     """
@@ -80,9 +81,9 @@ def forbid_new_rights() -> None:
 
 
 def restrict(rules: int) -> None:
-    """Put this process under the rules for good, for use after a fork: takes no lock.
+    """Put this process under the rules for good. It takes no lock, so it is safe after a fork.
 
-    `forbid_new_rights` comes before. Raises `OSError`.
+    Call `forbid_new_rights` before. Raises `OSError`.
     """
     _checked(_syscall(_RESTRICT_SELF, rules, 0))
 

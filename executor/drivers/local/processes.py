@@ -1,4 +1,4 @@
-"""Finding every process of a run, whatever it did to get out of sight, through /proc."""
+"""Finds every process of a run through /proc, whatever the process did to hide."""
 
 import os
 import signal
@@ -15,8 +15,10 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Process:
-    """Of /proc/<pid>/stat: state letter, process group, session, start in ticks since boot. And
-    whose it is."""
+    """A process, as /proc/<pid>/stat shows it.
+
+    It has the state letter, process group, session, start in ticks since boot, and the user id.
+    """
 
     pid: int
     state: str
@@ -28,12 +30,12 @@ class Process:
 
 @dataclass(frozen=True)
 class Family:
-    """How a run's processes are known.
+    """The marks by which a run's processes are found.
 
-    `marks` are NAME=value entries of the environment that only this run has, inherited by all it
-    starts. `leader` is the process that was started, with its start time: a number alone may
-    have been given to another process since. `directory` is where the run works and writes. `user`
-    is one that only this run has.
+    `marks` are NAME=value entries of the environment that only this run has; all its processes
+    inherit them. `leader` is the process that was started, with its start time, because its number
+    may be reused. `directory` is where the run works and writes. `user` is one that only this run
+    has.
     """
 
     marks: frozenset[bytes]
@@ -49,31 +51,36 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """None if there is no such process; a dead one that nobody waited for has state Z."""
+    """Return the process, or None if there is none.
+
+    A dead one that was not waited for has state Z.
+    """
     stat = PROC / str(pid) / "stat"
     try:
         text, user = stat.read_text("utf-8", "replace"), stat.stat().st_uid
     except OSError:
         return None
-    # The name in brackets may hold spaces and brackets itself: the fields begin after the last.
+    # The name in parentheses may hold spaces and parentheses, so the fields begin after the last.
     fields = text.rpartition(")")[2].split()
     return Process(pid, fields[0], int(fields[2]), int(fields[3]), int(fields[19]), user)
 
 
 class Snapshot:
-    """The living processes of this user and of others at one moment, to be asked about many
-    families."""
+    """The living processes of this user and of others at one moment.
+
+    One snapshot serves many families.
+    """
 
     def __init__(self, others: Iterable[int | None] = ()) -> None:
         self._processes = list(_processes_of({os.geteuid(), *others}))
         self._environs: dict[int, frozenset[bytes]] = {}
 
     def members(self, family: Family) -> list[int]:
-        """Those that carry the family's marks or are its user's, and all of the leader's group and
+        """Return the processes of a family: by its marks, its user, or the leader's group and
         session.
 
-        While the leader runs or was not yet waited for, their number is its own; later only those
-        count that also work or write in the run's directory.
+        While the leader runs or was not yet waited for, the number of the group is its own. After
+        that, a member of the group counts only if it also works or writes in the run's directory.
         """
         leader = None if family.leader is None else read_process(family.leader)
         known = leader is not None and leader.start_time == family.leader_start
@@ -96,7 +103,7 @@ class Snapshot:
 
 
 def kill(family: Family) -> bool:
-    """SIGKILL to every member; True if none was left."""
+    """Send SIGKILL to every member. Return whether none was left."""
     found = Snapshot([family.user]).members(family)
     for pid in found:
         with suppress(ProcessLookupError):
@@ -105,7 +112,7 @@ def kill(family: Family) -> bool:
 
 
 def kill_and_wait(family: Family, patience: float) -> bool:
-    """Kills until none is left, for at most `patience` seconds; True if none is left."""
+    """Kill until no member is left, for at most `patience` seconds. Return whether none is left."""
     until = time.monotonic() + patience
     while not kill(family):
         if time.monotonic() > until:
@@ -115,10 +122,10 @@ def kill_and_wait(family: Family, patience: float) -> bool:
 
 
 def memory_used(pids: list[int], limit: int) -> int:
-    """Bytes of memory that the processes hold together.
+    """Return the bytes of memory that the processes hold together.
 
-    The sum of resident sizes counts a shared page once for each process, so it only clears: past
-    `limit` the proportional sizes decide, which are exact but slow to get.
+    The sum of resident sizes counts a shared page once per process, so it can only prove that they
+    are below `limit`. Above it, the proportional sizes decide, which are exact but slow to read.
     """
     resident = sum(_resident(pid) for pid in pids)
     return resident if resident <= limit else sum(_proportional(pid) for pid in pids)
@@ -145,7 +152,7 @@ def _environ(pid: int) -> frozenset[bytes]:
 
 
 def _is_at(pid: int, directory: Path) -> bool:
-    """Whether the process works in the directory, or writes to a file there."""
+    """Return whether the process works in the directory or writes to a file there."""
     for link in ("cwd", "fd/1", "fd/2"):
         with suppress(OSError):
             if (PROC / str(pid) / link).readlink().is_relative_to(directory):

@@ -1,4 +1,4 @@
-"""Starting one local process that cannot outlive the agent."""
+"""Starts a local process that cannot outlive the agent."""
 
 import ctypes
 import errno
@@ -22,7 +22,10 @@ ADDRESS_SLACK = 8 * 1024**3
 
 
 class StartFailedError(Exception):
-    """`reason` is Kubernetes' word for this kind of failure; the text is for the session's user."""
+    """The process could not be started.
+
+    `reason` is Kubernetes' word for this kind of failure. The text is for the session's user.
+    """
 
     def __init__(self, reason: str, message: str):
         self.reason = reason
@@ -30,7 +33,7 @@ class StartFailedError(Exception):
 
 
 def die_with_parent(death_signal: signal.Signals) -> None:
-    """This process gets the signal when the thread that started it ends."""
+    """Make the kernel send this process the signal when the thread that started it ends."""
     _prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
 
 
@@ -41,14 +44,14 @@ def spawn(
     memory: int | None,
     isolation: Isolation | None,
 ) -> subprocess.Popen[bytes]:
-    """Runs the command in its own session, in its run's directory, writing to its output file.
+    """Run the command in its own session and in its run's directory; it writes to its output file.
 
-    To be called from a thread that lives as long as the agent. Raises `StartFailedError`.
+    Call this from a thread that lives as long as the agent. Raises `StartFailedError`.
 
-    The last steps run in the forked child, where only the forking thread exists and a lock that
-    another held is never released. They are safe there as they take none: foreign calls, system
-    calls, no import. A wrapper program instead would be one more thing to install, and Python as
-    the wrapper costs ten times the fork.
+    The last steps run in the forked child, where only the forking thread exists, and a lock that
+    another thread held is never released. They are safe because they take no lock: they make only
+    foreign calls and system calls, and import nothing. A wrapper program would be one more thing to
+    install, and a wrapper in Python would cost ten times the fork.
     """
     if not command:
         raise StartFailedError("StartError", "the session has no command")
@@ -72,7 +75,8 @@ def spawn(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                # Before the last steps: the kernel forgets the parent-death signal with it.
+                # A new user id must be set before the last steps, because it clears the
+                # parent-death signal.
                 user=confined.user,
                 group=confined.user,
                 extra_groups=None if confined.user is None else [],
@@ -100,16 +104,16 @@ def _last_steps(
 
 
 def _address_space(memory: int | None) -> tuple[int, int] | None:
-    """A far bound that stops a runaway between two looks at what it really uses.
+    """Return a generous limit that stops a runaway between two measurements of its memory.
 
-    It counts what is reserved, not what is used, and garbage-collected runtimes reserve many
-    times what they need: a tight bound would break honest programs. The limit itself is kept by
+    It counts reserved memory, not used memory. Runtimes with garbage collection reserve many times
+    what they need, so a tight limit would break honest programs. The real limit is enforced by
     measuring.
     """
     if memory is None:
         return None
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    # No bound can be larger than what fits into a signed number.
+    # The limit must fit into a signed number.
     bound = min(memory * ADDRESS_FACTOR + ADDRESS_SLACK, sys.maxsize)
     if hard != resource.RLIM_INFINITY:
         bound = min(bound, hard)

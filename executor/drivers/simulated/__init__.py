@@ -1,1 +1,1 @@
-"""The driver that only says that sessions run, as a script tells. It starts nothing."""
+"""The driver that simulates sessions by a script. It starts nothing."""

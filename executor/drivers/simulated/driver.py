@@ -1,7 +1,7 @@
-"""Runs nothing: sessions that last, fail and are lost as a script says, on nodes that are not.
+"""Simulates sessions that last, fail and are lost as a script says, on virtual nodes.
 
-Time is the script's: it passes `speed` times as fast as here. At speed 0 nobody waits for it, and
-whatever is next happens at once.
+Script time passes `speed` times as fast as real time. At speed 0 there is no waiting: the next step
+happens at once.
 """
 
 import heapq
@@ -30,14 +30,17 @@ from executor.runs import RunFiles
 from podspec.resources import check
 
 AT_ONCE = 2000
-"""So many happenings between two looks at what the server says."""
+"""Most simulated steps between two looks at what the server says."""
 KILLED = 137
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run that has not ended. `turn` grows when its next step is planned anew; `done_at` is when
-    it ends by itself; `cause` is why it is made to end, and `ends` its exit code then."""
+    """A run that has not ended.
+
+    `turn` grows whenever its next step is planned anew. `done_at` is when it ends by itself.
+    `cause` is why it is made to end, and `ends` its exit code in that case.
+    """
 
     order: Order
     course: Course
@@ -58,7 +61,7 @@ class _Run:
 
 
 class SimulatedDriver:
-    """The `simulated` driver; see `Driver` for what each method promises."""
+    """The `simulated` driver. `Driver` says what each method promises."""
 
     name = "simulated"
     outlives_agent = False
@@ -86,7 +89,7 @@ class SimulatedDriver:
         self._log = run_log
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
-        """It has none."""
+        """Do nothing: this driver has no troubles."""
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._cluster.report()
@@ -123,7 +126,7 @@ class SimulatedDriver:
         if run is None:
             return
         run.stopped = True
-        # What was to be stopped before it had a node never gets one.
+        # A run that is stopped before it has a node never gets one.
         self._unplaced.pop(key, None)
         self._end(run, grace)
 
@@ -143,7 +146,7 @@ class SimulatedDriver:
         return False
 
     def release(self, key: LeaseKey) -> None:
-        """What has ended keeps nothing."""
+        """Do nothing: ended runs keep nothing."""
 
     def close(self) -> None:
         for run in list(self._runs.values()):
@@ -154,7 +157,7 @@ class SimulatedDriver:
     # Time
 
     def _now(self) -> float:
-        """Seconds of the script's time."""
+        """Return the seconds of script time."""
         if self._speed:
             self._clock = (boottime() - self._began) * self._speed
         return self._clock
@@ -168,7 +171,7 @@ class SimulatedDriver:
         return left if timeout is None else min(left, timeout)
 
     def _later(self, seconds: float, what: _Run | int) -> None:
-        """Plans a run's next step, in place of any other, or a lost node's return."""
+        """Plan the next step of a run, replacing its earlier plan, or the return of a lost node."""
         turn = 0
         if isinstance(what, _Run):
             turn = what.turn = what.turn + 1
@@ -176,7 +179,7 @@ class SimulatedDriver:
         heapq.heappush(self._plan, (self._now() + seconds, self._planned, what, turn))
 
     def _happen(self) -> None:
-        """Lets everything happen whose time has come."""
+        """Do all steps that are due."""
         for _ in range(AT_ONCE):
             if not self._plan or (self._speed and self._plan[0][0] > self._now()):
                 return
@@ -203,7 +206,7 @@ class SimulatedDriver:
             return False
         run.nodes, course = nodes, run.course
         if course.seconds == 0 and not course.start_seconds and course.reason != NODE_LOST:
-            # Nobody ever saw it run.
+            # The run is over before anybody can have seen it run.
             self._write(run)
             self._finish(run)
             return True
@@ -223,12 +226,12 @@ class SimulatedDriver:
                 placed.append(run.key)
             elif not run.order.avoid_node:
                 break
-            # The node that it avoids may be what the next one waits for.
+            # The next run may fit on the node that this one avoids.
         for key in placed:
             del self._unplaced[key]
 
     def _step(self, run: _Run) -> None:
-        """The run begins, or passes its time limit, or ends."""
+        """Do the next step of a run: it begins, passes its time limit, or ends."""
         limit = run.order.spec.get("batch_timeout")
         if run.kill_at is not None:
             self._over(run)
@@ -259,7 +262,7 @@ class SimulatedDriver:
             self._finish(run)
 
     def _end(self, run: _Run, grace: float) -> None:
-        """Asks the run to end, and makes it end `grace` seconds later."""
+        """Ask the run to end, and end it by force `grace` seconds later."""
         now, listens = self._now(), run.course.stop_seconds
         obeys = grace > 0 and listens is not None and listens <= grace
         at = now + (listens if obeys and listens is not None else grace)
@@ -273,7 +276,7 @@ class SimulatedDriver:
         self._later(at - now, run)
 
     def _lose(self, node: int) -> None:
-        """A node goes, and with it all that runs there."""
+        """Lose a node and all runs on it."""
         self._cluster.set_up(node, False)
         self._later(self._script.node_down_seconds, node)
         name = self._cluster.name(node)
@@ -312,7 +315,7 @@ class SimulatedDriver:
     def _write(self, run: _Run) -> None:
         if not self.keeps_files:
             return
-        # Ends with whose output it is, so that a reader can tell a mixed-up one.
+        # The output ends with the session's id, so that a reader can detect mixed-up outputs.
         tail = f"{run.key.session_id}\n".encode()
         size = max(self._script.output_bytes - len(tail), 0)
         run.order.files.output.write_bytes(b"." * size + tail)

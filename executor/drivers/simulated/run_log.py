@@ -1,4 +1,4 @@
-"""The truth about simulated runs, for whoever checks afterwards what the server believes."""
+"""A record of what simulated runs really did, to compare with what the server believes."""
 
 import json
 import os
@@ -10,8 +10,10 @@ from executor.drivers.protocol import Observation, Order
 
 
 class RunLog:
-    """A file of JSON lines, each an array; times in seconds since boot, which all processes of one
-    machine share. A killed process has written all that it did.
+    """A file of JSON lines, each an array.
+
+    Times are in seconds since boot, which all processes of one machine share. Lines are written at
+    once, so a killed process has written all that it did.
 
     `["started", session, token, root, time]`, `["ended", session, token, status, exit code, time]`,
     `["trouble", kind, time]`.
@@ -30,7 +32,7 @@ class RunLog:
         self._write("ended", *order.key, seen.status, code)
 
     def trouble(self, kind: str) -> None:
-        """Something happened to reports on their way."""
+        """Note a trouble with the reports that are on their way."""
         self._write("trouble", kind)
 
     def _write(self, *said: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a simulated session does: drawn from rates by a seed, or told by the session itself.
+"""The courses of simulated sessions: drawn from rates with a seed, or set by the session itself.
 
 A script (`--script FILE`, JSON) says how all sessions fare. Every key has a default:
 
@@ -47,12 +47,12 @@ Span = float | list[float] | dict[str, float]
 
 
 class ScriptError(ConfigError):
-    """A script or a session's own one that cannot be read."""
+    """A script, or the script of a session, cannot be read."""
 
 
 @dataclass(frozen=True)
 class Storm:
-    """A spell in which more goes wrong; see above."""
+    """A period in which more runs fail, as described above."""
 
     at: float
     seconds: float
@@ -62,17 +62,17 @@ class Storm:
     run_seconds: Span = 0.0
 
     def hits(self, now: float, random: Random) -> bool:
-        """Whether it is what befalls a run that begins `now`."""
+        """Return whether the storm hits a run that begins `now`."""
         return self.at <= now < self.at + self.seconds and random.random() < self.rate
 
     def course(self, random: Random) -> "Course":
-        """What it makes of a run."""
+        """Return the course of a run that the storm hits."""
         return Course(_drawn(self.run_seconds, random), 0.0, self.exit_code, self.reason)
 
 
 @dataclass(frozen=True)
 class Script:
-    """How all sessions fare; see above."""
+    """The rates for all sessions, as described above."""
 
     seconds: Span = 1.0
     start_seconds: Span = 0.0
@@ -95,14 +95,14 @@ class Script:
 
     @classmethod
     def load(cls, path: Path | None) -> "Script":
-        """Raises `ScriptError`."""
+        """Return the script of the file, or the default one. Raises `ScriptError`."""
         if path is None:
             return cls()
         try:
             told = _object(path.read_text("utf-8"), {each.name for each in fields(cls)})
             storms = [Storm(**each) for each in told.pop("storms", [])]
             script, random = cls(**told, storms=storms), Random(0)  # noqa: S311
-            # To see whether it can be read.
+            # Draw once, to find errors in the script now.
             script.draw(random, 0.0)
             check(script.node)
             for storm in storms:
@@ -114,7 +114,7 @@ class Script:
 
     @property
     def troubles_reports(self) -> bool:
-        """Whether anything is to happen to reports on their way."""
+        """Return whether the script asks for troubles with reports."""
         return bool(
             self.clock_offset
             or self.lost_report_rate
@@ -125,7 +125,7 @@ class Script:
         )
 
     def draw(self, random: Random, now: float) -> "Course":
-        """The course of a run that begins so many seconds after the executor."""
+        """Return the course of a run that begins `now` seconds after the executor started."""
         for storm in self.storms:
             if storm.hits(now, random):
                 return storm.course(random)
@@ -151,9 +151,9 @@ NODE_LOST = "NodeLost"
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one run does when nobody interferes; `seconds` None: it never ends by itself.
+    """The course of one run if nobody interferes. With `seconds` None it never ends by itself.
 
-    Told to stop it ends after `stop_seconds`, None: only by force.
+    If told to stop, it ends after `stop_seconds`; None means only by force.
     """
 
     seconds: float | None
@@ -173,7 +173,7 @@ _OWN = frozenset(
 
 @lru_cache(maxsize=1024)
 def own_course(text: str, attempt: int) -> Course:
-    """What `REPRISE_SIMULATE` tells of this attempt. Raises `ScriptError`."""
+    """Return the course that `REPRISE_SIMULATE` gives this attempt. Raises `ScriptError`."""
     try:
         told = _object(text, _OWN)
         seconds, stop = _nth(told.get("seconds", 0), attempt), told.get("stop_seconds", 0)
@@ -203,7 +203,7 @@ def _object(text: str, known: set[str] | frozenset[str]) -> dict[str, Any]:
 
 
 def _nth(value: Any, attempt: int) -> Any:
-    """Of a list the item of this attempt, or the last one."""
+    """Return the item of a list for this attempt, or the last one; other values as they are."""
     return value[min(attempt, len(value) - 1)] if isinstance(value, list) else value
 
 

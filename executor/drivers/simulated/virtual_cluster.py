@@ -1,4 +1,4 @@
-"""The nodes of a simulated cluster: who has room, who is down."""
+"""The nodes of a simulated cluster: their free resources, and whether they are up."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -15,15 +15,18 @@ NOT_COUNTED = frozenset({"ephemeral-storage"})
 
 
 def counted(resources: Mapping[str, Any]) -> dict[str, Decimal]:
-    """What a session takes of each resource, without zeros. Raises `ValueError`."""
+    """Return the amount of each resource that a session takes, without zeros.
+
+    Raises `ValueError`.
+    """
     amounts = requested(resources) if resources else {}
     return {name: n for name, n in amounts.items() if n and name not in NOT_COUNTED}
 
 
 class VirtualCluster:
-    """`count` equal nodes `sim-0`, `sim-1` ... with `allocatable` (Kubernetes quantities) each.
+    """A cluster of `count` equal nodes `sim-0`, `sim-1` ... with `allocatable` quantities each.
 
-    `report` may be called from any thread, all else from one.
+    `report` may be called from any thread, all other methods from one only.
     """
 
     def __init__(self, count: int, allocatable: Mapping[str, str]):
@@ -46,18 +49,18 @@ class VirtualCluster:
         return self._names[node]
 
     def lacks(self, amounts: Amounts) -> str | None:
-        """A resource of which no node has so much even when it is empty."""
+        """Return a resource of which even an empty node has too little; None if there is none."""
         for name, amount in amounts.items():
             if amount > self._whole.get(name, 0):
                 return name
         return None
 
     def place(self, amounts: Amounts, pods: int, avoid: str = "") -> tuple[int, ...] | None:
-        """Books one node for each pod, all or none; None if there is no room just now.
+        """Book one node for each pod, or none at all; None if there is no room at present.
 
-        Goes on where it stopped, so that a session is placed with few looks while there is room.
-        The node of the name `avoid` is left out, unless the others that are up could not hold the
-        pods even if they were empty.
+        The search goes on where the last one ended, so that placing a session is quick while there
+        is room. The node named `avoid` is left out, unless the other nodes that are up could not
+        hold the pods even if they were empty.
         """
         avoided = self._avoided(amounts, pods, avoid)
         found: list[int] = []
@@ -68,7 +71,7 @@ class VirtualCluster:
             number = (number + 1) % len(self._names)
             looked += 1
         self._next = number
-        # Fewer nodes than pods: several of them share one.
+        # With fewer nodes than pods, several pods share a node.
         while found and len(found) < pods and (again := self._again(found, amounts)) is not None:
             found.append(again)
         if len(found) == pods:
@@ -98,20 +101,20 @@ class VirtualCluster:
         return True
 
     def release(self, nodes: Iterable[int], amounts: Amounts) -> None:
-        """Gives back what `place` booked."""
+        """Release what `place` booked."""
         for node in nodes if amounts else ():
             self._move(node, amounts, 1)
             if self._full:
-                # Nowhere else was room: look here first.
+                # No other node had room, so the search starts here.
                 self._next, self._full = node, False
 
     def set_up(self, node: int, up: bool) -> None:
-        """A node goes or comes back."""
+        """Mark a node as up or down."""
         with self._lock:
             self._up[node] = up
 
     def report(self) -> list[Node]:
-        """The nodes that are up."""
+        """Return the nodes that are up."""
         with self._lock:
             for number in self._changed:
                 self._nodes[number] = self._node(number)
@@ -132,5 +135,5 @@ class VirtualCluster:
 
 
 def _text(amount: Decimal) -> str:
-    """In base units; a fraction as thousandths."""
+    """Return the amount in base units; a fraction in thousandths."""
     return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"

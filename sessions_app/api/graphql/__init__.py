@@ -1,1 +1,1 @@
-"""`/graphql/`: the records as a graph. Nothing outside of the GraphQL rooms imports graphene."""
+"""`/graphql/`: the records as a graph. Only GraphQL packages import graphene."""

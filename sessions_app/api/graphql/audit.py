@@ -1,4 +1,4 @@
-"""The audit log."""
+"""The audit log in GraphQL."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ AuditEntryConnection = connection_to(AuditEntry)
 
 
 class AuditQueries:
-    """The field of the root about the audit log."""
+    """The root field of the audit log."""
 
     audit = pages(
         AuditEntryConnection,
@@ -43,7 +43,7 @@ class AuditQueries:
 
     @staticmethod
     def resolve_audit(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /audit/`."""
+        """Return what `GET /audit/` returns."""
         page = Page.of(asked)
         asked = with_session_keys(asked, "session", "chain")
         wanted = read_arguments(AuditFilter, asked).wanted()

@@ -1,4 +1,4 @@
-"""Relay connections over the same cursors as REST: pages that stay stable while rows arrive."""
+"""Relay connections with REST's cursors. Their pages stay stable while rows arrive."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -14,39 +14,39 @@ from sessions_app.api.http.paging import MAX_PAGE, RowCursor, Rows
 from sessions_app.core.errors import InvalidInput
 
 PAGE = 100
-"""Rows of a page if the query does not say."""
+"""The default number of rows of a page."""
 Row = TypeVar("Row")
 Record = TypeVar("Record", bound=Model)
 
 
 def connection_to(node: Any) -> Any:
-    """The connection type of a node type."""
+    """Return the connection type of a node type."""
     meta = type("Meta", (), {"node": node, "strict_types": True})
     return type(f"{node.__name__}Connection", (relay.Connection,), {"Meta": meta})
 
 
 def pages(connection: Any, description: str, **arguments: Any) -> graphene.Field:
-    """A field that gives one page of a connection."""
+    """Return a field that gives one page of a connection."""
     first = graphene.Int(default_value=PAGE, description=f"How many, 1 to {MAX_PAGE}.")
     after = graphene.String(description="The cursor behind which the page begins.")
     return one(connection, description, first=first, after=after, **arguments)
 
 
 def one(kind: Any, description: str, **arguments: Any) -> graphene.Field:
-    """A field that is always there."""
+    """Return a field that is never null."""
     return graphene.Field(kind, required=True, description=description, args=arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which page is wanted."""
+    """The page that a field asks for."""
 
     first: int = PAGE
     after: str | None = None
 
     @classmethod
     def of(cls, asked: dict[str, Any]) -> "Page":
-        """What a field's arguments say, which are taken out of them; raises `InvalidInput`."""
+        """Take the page's arguments out of a field's arguments. Raises `InvalidInput`."""
         first, after = asked.pop("first", PAGE), asked.pop("after", None)
         if first is None or not 1 <= first <= MAX_PAGE:
             raise InvalidInput({"first": [f"must be from 1 to {MAX_PAGE}"]})
@@ -60,23 +60,23 @@ class Slice(Generic[Row]):
     rows: Sequence[Row]
     cursors: Sequence[str]
     more: bool
-    """Whether there are rows behind them."""
+    """More rows follow."""
 
 
 def slice_of(rows: Sequence[Row], page: Page, cursors: Sequence[str]) -> Slice[Row]:
-    """A page, of rows of which one more was read than it holds."""
+    """Return a page of rows, of which one more was read than fits."""
     first = page.first
     return Slice(rows[:first], cursors[:first], len(rows) > first)
 
 
 def read_page(rows: Rows[Record], order: RowCursor, page: Page) -> Slice[Record]:
-    """One page of a list; raises DRF's `NotFound` for a cursor that is none."""
+    """Return one page of a list. Raises DRF's `NotFound` for an invalid cursor."""
     found, more = order.slice(rows, page.after, page.first)
     return Slice(found, order.cursors(found), more)
 
 
 def told(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str, Any]:
-    """A page as the source of a connection."""
+    """Return a page as the source of a connection."""
     edges = [
         {"node": node, "cursor": cursor} for node, cursor in zip(nodes, found.cursors, strict=True)
     ]
@@ -94,7 +94,7 @@ def told(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str,
 def page_of(
     kind: Any, rows: Rows[Record], order: RowCursor, page: Page, tell: Tell[Record]
 ) -> dict[str, Any]:
-    """One page of a list, as the source of a connection."""
+    """Return one page of a list as the source of a connection."""
     found = read_page(rows, order, page)
     return told(found, page, Peers(kind, found.rows, tell).each())
 
@@ -106,9 +106,9 @@ def pages_below(
     load: Callable[[Sequence[Any]], Sequence[Slice[Any]]],
     peers: Callable[[Sequence[Any]], Peers[Any]],
 ) -> dict[str, Any]:
-    """The page of a source, where `load` finds those of all of its peers at once.
+    """Return the page that belongs to a source; `load` reads the pages of all its peers at once.
 
-    `peers` makes peers of the rows of all these pages, so that what is below is read at once, too.
+    `peers` makes peers of the rows of all these pages, so that fields below are read at once, too.
     """
 
     def both(rows: Sequence[Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Who asks, as every resolver finds it in `info.context`."""
+"""The caller, as every resolver finds it in `info.context`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,16 +9,16 @@ from sessions_app.models import ApiToken
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One call of `/graphql/`."""
+    """The context of one call of `/graphql/`."""
 
     actor: Actor
     token: ApiToken | None
-    """None: they came with a browser's session."""
+    """None for callers with a browser's session."""
     method: str = "POST"
-    """What graphene-django looks at of a request."""
+    """graphene-django reads this attribute of a request."""
 
 
 def actor_of(info: Any) -> Actor:
-    """Who asks."""
+    """Return the caller."""
     actor: Actor = info.context.actor
     return actor

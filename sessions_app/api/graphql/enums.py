@@ -1,4 +1,4 @@
-"""Enumerations, named as the API speaks: statuses in upper case, all else in lower case."""
+"""Enumerations with the API's values: statuses in upper case, all others in lower case."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from sessions_app.models.webhooks import DeliveryState as DeliveryStates
 
 
 def enumeration(name: str, values: Iterable[str], description: str) -> Any:
-    """A GraphQL enumeration whose names are its values."""
+    """Return a GraphQL enumeration whose names are its values."""
     told = [(str(value), str(value)) for value in values]
     return graphene.Enum(name, told, description=lambda value: None if value else description)
 
@@ -37,7 +37,7 @@ DeliveryState = enumeration(
 
 
 def read_in_any_case(schema: GraphQLSchema) -> None:
-    """Let all enumerations of ours be read in any case, and give what they read as text."""
+    """Make all our enumerations accept any case and return text."""
     for kind in schema.type_map.values():
         if isinstance(kind, GraphQLEnumType) and not kind.name.startswith("__"):
             _AnyCase(kind).take_over()

@@ -1,4 +1,4 @@
-"""Errors as GraphQL tells them: the problems of REST in `extensions`, with a code for programs."""
+"""GraphQL errors: REST's problems in `extensions`, with a code for programs."""
 
 import logging
 import re
@@ -31,14 +31,14 @@ _FIRST = re.compile(r"[^.\[]+")
 
 
 class LimitExceeded(GraphQLError):
-    """A document that asks for more than one call gives; it is refused before it runs."""
+    """A document asks for more than one call may. It is refused before it runs."""
 
     def __init__(self, message: str):
         super().__init__(message, extensions=_extensions("TOO_COMPLEX", 400))
 
 
 def error_json(error: GraphQLError | Exception) -> dict[str, Any]:
-    """An error of an answer; what nobody foresaw is logged, and says nothing of the inside."""
+    """Return an error for an answer. An unexpected one is logged, and its text reveals nothing."""
     if not isinstance(error, GraphQLError):
         return _refusal(error)
     told: dict[str, Any] = {"message": error.message}
@@ -47,7 +47,7 @@ def error_json(error: GraphQLError | Exception) -> dict[str, Any]:
     if error.path:
         told["path"] = error.path
     original = error.original_error
-    if original is None or isinstance(original, GraphQLError):  # a variable that does not fit
+    if original is None or isinstance(original, GraphQLError):  # a variable of the wrong type
         code = "SYNTAX" if isinstance(error, GraphQLSyntaxError) else "INVALID"
         return {**told, "extensions": error.extensions or _extensions(code, 400)}
     return {**told, **_refusal(original)}
@@ -71,12 +71,12 @@ def _refusal(error: Exception) -> dict[str, Any]:
 
 
 def code_of(told: Mapping[str, Any]) -> str:
-    """The code of a problem of REST."""
+    """Return the code of a REST problem."""
     return str(told.get("code", "")).upper() or _CODES.get(told["status"], "INVALID")
 
 
 def extra_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a problem of REST tells beyond what all of them do."""
+    """Return the extra members of a REST problem."""
     return {name: value for name, value in told.items() if name not in _USUAL}
 
 
@@ -85,14 +85,14 @@ def _extensions(code: str, status: int) -> dict[str, Any]:
 
 
 def camel(path: str) -> str:
-    """The path of a field as GraphQL names it; inside of JSON values names are those of REST."""
+    """Return a field's path with GraphQL's name. Names inside of JSON values stay REST's."""
     return _FIRST.sub(lambda name: str(to_camel_case(name[0])), path, count=1)
 
 
 def read_input(model: type[Model], given: Mapping[str, Any], at: str = "") -> Model:
-    """What was given, as the model that checks it; `at` is the argument that it is in.
+    """Return the input as a checked model; `at` is the argument that holds it.
 
-    Raises `InvalidInput`, which names the fields as GraphQL does.
+    Raises `InvalidInput`, with the fields' GraphQL names.
     """
     try:
         return model.model_validate(dict(given))
@@ -103,5 +103,5 @@ def read_input(model: type[Model], given: Mapping[str, Any], at: str = "") -> Mo
 
 
 def read_arguments(model: type[Model], asked: Mapping[str, Any]) -> Model:
-    """The arguments that were given, as the model that checks them; a null is none."""
+    """Return the given arguments as a checked model; nulls count as absent."""
     return read_input(model, {name: each for name, each in asked.items() if each is not None})

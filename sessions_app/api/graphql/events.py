@@ -1,4 +1,4 @@
-"""What happened to sessions."""
+"""Events of sessions in GraphQL."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,12 +28,12 @@ EventConnection = connection_to(Event)
 
 
 def event_peers(rows: Sequence[Any]) -> Peers[Any]:
-    """Events that were read together."""
+    """Return peers of events that were read together."""
     return Peers(Event, rows, one_by_one(event_json))
 
 
 def id_behind(page: Page) -> int:
-    """The id of the event behind which a page begins; raises `NotFound`."""
+    """Return the id of the event after which a page begins. Raises `NotFound`."""
     text = page.after or "0"
     if not (text.isascii() and text.isdigit() and int(text[:20]) < 2**63):
         raise NotFound("the cursor is not one of ours")

@@ -1,4 +1,4 @@
-"""Inline policies and bounds as GraphQL gives them: of the fields that its inputs take."""
+"""Inline policies and bounds in GraphQL, with the fields that the inputs have."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class InlinePolicy(graphene.ObjectType):
 
     @staticmethod
     def resolve_nulls(source: dict[str, Any], _info: Any) -> list[str]:
-        """Those that are there and null."""
+        """Return the names of the fields that are set to null."""
         return [to_camel_case(name) for name in NULLABLE if source.get(name, 0) is None]
 
 
@@ -53,10 +53,10 @@ class FieldLayer(graphene.ObjectType):
 
 
 def layers_of(merged: dict[str, Any]) -> list[dict[str, str]]:
-    """The layer of each field of what `effective_json` tells."""
+    """Return the layer of each field in the output of `effective_json`."""
     return [{"field": to_camel_case(name), "layer": each["layer"]} for name, each in merged.items()]
 
 
 def values_of(merged: dict[str, Any]) -> dict[str, Any]:
-    """The values of what `effective_json` tells."""
+    """Return the values in the output of `effective_json`."""
     return {name: each["value"] for name, each in merged.items()}

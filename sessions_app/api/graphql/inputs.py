@@ -1,6 +1,6 @@
-"""GraphQL inputs out of the models that check REST's bodies: one list of fields for both doors.
+"""GraphQL inputs made from the models that check REST's bodies, so that the fields are listed once.
 
-What GraphQL's types let pass goes through the model itself, so that there is one set of rules.
+Input that fits GraphQL's types is then checked by the model, so that there is one set of rules.
 """
 
 import re
@@ -47,7 +47,7 @@ _made: dict[type[BaseModel], Any] = {}
 
 
 def input_fields(model: type[BaseModel], kinds: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The fields of a model, by the names of a body; `kinds` are types of some that are known."""
+    """Return the fields of a model by their names in a body; `kinds` are types of known fields."""
     return {
         field.alias or name: _input(field, (kinds or {}).get(name))
         for name, field in model.model_fields.items()
@@ -55,7 +55,7 @@ def input_fields(model: type[BaseModel], kinds: Mapping[str, Any] | None = None)
 
 
 def output_fields(model: type[BaseModel]) -> dict[str, Any]:
-    """The fields of a model as an answer has them that may be sent again; all may be null."""
+    """Return a model's fields for an answer that may be sent again; all may be null."""
     return {
         name: graphene.Field(_kind_of(field.annotation))
         for name, field in model.model_fields.items()
@@ -67,7 +67,7 @@ NULLABLE = tuple(
     for name, field in InlinePolicy.model_fields.items()
     if type(None) in get_args(field.annotation)
 )
-"""The fields of an inline policy of which null is a value."""
+"""The fields of an inline policy that accept null as a value."""
 PolicyNull = enums.enumeration(
     "PolicyNull",
     [to_camel_case(name) for name in NULLABLE],
@@ -76,7 +76,7 @@ PolicyNull = enums.enumeration(
 
 
 def _policy_given(told: dict[str, Any]) -> dict[str, Any]:
-    """An inline policy without the fields whose null says that they are not set."""
+    """Return an inline policy without the fields whose null means "not set"."""
     named = told.pop("nulls", None)
     kept = [name for name in NULLABLE if named is None or to_camel_case(name) in named]
     given = {name: value for name, value in told.items() if value is not None or name in kept}
@@ -84,7 +84,7 @@ def _policy_given(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def input_of(model: type[BaseModel], *, name: str | None = None, said: str | None = None) -> Any:
-    """The GraphQL input of a part of a body; there is one for each model."""
+    """Return the GraphQL input of a part of a body. There is one for each model."""
     if model not in _made:
         told = {**input_fields(model), "__doc__": said or _described(model)}
         if model is InlinePolicy:
@@ -101,7 +101,7 @@ _QUOTED = re.compile(r"`[a-z_]+`")
 
 
 def _described(kind: type) -> str | None:
-    """What the class says of itself, with the names of fields as GraphQL has them."""
+    """Return the docstring of a class, with the GraphQL names of fields."""
     return _QUOTED.sub(lambda name: str(to_camel_case(name[0])), kind.__doc__ or "") or None
 
 
@@ -133,7 +133,7 @@ def _one_of(kinds: list[Any]) -> Any:
 
 
 def _know(kind: type) -> None:
-    """Make the GraphQL type of a model or an enumeration that is met for the first time."""
+    """Make the GraphQL type of a model or an enumeration when it is first used."""
     if issubclass(kind, BaseModel):
         _KINDS[kind] = input_of(kind)
     elif issubclass(kind, Enum):
@@ -141,9 +141,9 @@ def _know(kind: type) -> None:
 
 
 def plain(value: Any) -> Any:
-    """An input as the JSON value that REST would be sent."""
+    """Return an input as the JSON value that REST would get."""
     if isinstance(value, dict):
-        # graphene's own kind of dict may have a field where dict has a method.
+        # A field of graphene's dict may have the name of a dict method.
         told = {key: plain(item) for key, item in dict.items(value)}
         return _policy_given(told) if isinstance(value, input_of(InlinePolicy)) else told
     return [plain(item) for item in value] if isinstance(value, list) else value
@@ -153,9 +153,9 @@ _STEP = re.compile(r"\.?([^.\[]+)|\[\d+\]")
 
 
 def path_of(model: type[BaseModel] | None, path: str) -> str:
-    """The path of a field as GraphQL names it; inside of JSON values the names are the sender's.
+    """Return the GraphQL path of a field. Names inside of JSON values are the sender's own.
 
-    `model` is what was sent.
+    `model` is the model of what was sent.
     """
     told, rest, at = "", path, model
     while at is not None and (step := _STEP.match(rest)):
@@ -177,7 +177,7 @@ def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _model_in(annotations: Iterable[Any]) -> type[BaseModel] | None:
-    """The model in an annotation, which may be of a list of them."""
+    """Return the model in an annotation, which may also be a list of it."""
     for each in annotations:
         if isinstance(each, type) and issubclass(each, BaseModel):
             return each

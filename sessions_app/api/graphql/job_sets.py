@@ -1,4 +1,4 @@
-"""Job sets: what a project has submitted under one name."""
+"""Job sets in GraphQL: the sessions that a project submitted under one name."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -48,12 +48,12 @@ class JobSet(_Shape, graphene.ObjectType):
 
     @staticmethod
     def resolve_project(source: Peer[Row], info: Any) -> Any:
-        """Where it is."""
+        """Return its project."""
         return source.ask("project", partial(_projects, actor_of(info)))
 
     @staticmethod
     def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of its stream."""
+        """Return a page of its events."""
         page = Page.of(asked)
         return pages_below(source, "events", page, partial(_events, page), event_peers)
 
@@ -62,7 +62,7 @@ JobSetConnection = connection_to(JobSet)
 
 
 class JobSetQueries:
-    """The fields of the root about job sets."""
+    """The root fields of job sets."""
 
     job_set = one(
         JobSet,
@@ -78,7 +78,7 @@ class JobSetQueries:
 
     @staticmethod
     def resolve_job_set(_root: None, info: Any, name: str, project: str | None = None) -> Peer[Row]:
-        """One that the log tells of."""
+        """Return a job set that occurs in the log."""
         found = job_set_get(job_set_project(actor_of(info), name, project).pk, name)
         if found is None:
             raise NotFound(f"no job set {name}")
@@ -86,7 +86,7 @@ class JobSetQueries:
 
     @staticmethod
     def resolve_job_sets(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /job-sets/`."""
+        """Return what `GET /job-sets/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(JobSetFilter, asked)
         projects = projects_visible(actor_of(info), wanted.project)

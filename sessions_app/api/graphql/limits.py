@@ -1,7 +1,7 @@
-"""What one document may ask for. Looked at before it runs, and before it is even validated.
+"""The limits on one document, checked before validation and before it runs.
 
 A field costs one for each time that it can be in the answer: below a page of 100 rows, a hundred.
-Fragments are walked once, however often they are named. docs/graphql.md tells the figures.
+Fragments are measured once, however often they are used. docs/graphql.md lists the limits.
 """
 
 from collections import Counter
@@ -33,25 +33,25 @@ from sessions_app.api.http.paging import MAX_PAGE
 from sessions_app.api.operations.bulk import MAX_SESSIONS
 
 MAX_TOKENS = 4_000
-"""Words and marks in a document."""
+"""Most tokens in a document."""
 MAX_COMMENTS = 500
 MAX_DEPTH = 16
 MAX_COST = 100_000
 MAX_FIELDS = 500
-"""Written down in a document, with those of fragments once."""
+"""Most fields written in a document; those of fragments count once."""
 MAX_REPEATED = 50
-"""Fields of one name in a document: each pair of them is compared before it runs."""
+"""Most fields of one name in a document, because validation compares each pair of them."""
 MAX_ROOT_FIELDS = 20
 MAX_ALIASES = 50
 MAX_DIGITS = 1_000
-"""Of a number; Python itself reads no more than 4,300."""
+"""Most digits of a number. Python itself reads at most 4,300."""
 LISTED = 10
-"""What a list that is no page is taken to have."""
+"""The assumed length of a list that is no page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Of a selection, for one object of its type."""
+    """The cost and depth of a selection, for one object of its type."""
 
     cost: int
     depth: int
@@ -70,10 +70,11 @@ class _Walk:
     _known: dict[tuple[str, str, int], _Measure] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
     _bulk: int = 0
-    """Of how many things the mutation is that the walk is in."""
+    """The number of objects that the current mutation changes."""
 
     def selections(self, selected: SelectionSetNode | None, parent: Any) -> _Measure:
-        """What is selected of an object of the type `parent`; None is a type that is not known."""
+        """Return the measure of a selection on an object of type `parent`; None for an unknown
+        type."""
         cost = depth = 0
         for node in selected.selections if selected else ():
             found = self._selection(node, parent)
@@ -91,7 +92,7 @@ class _Walk:
 
     def _spread(self, name: str, parent: Any) -> _Measure:
         fragment = self.fragments.get(name)
-        # One that names itself, and one that is not there, are what validation refuses.
+        # Validation refuses a fragment that is unknown or that contains itself.
         if fragment is None or name in self._open:
             return _NOTHING
         kind = self.schema.type_map.get(fragment.type_condition.name.value, parent)
@@ -104,7 +105,7 @@ class _Walk:
 
     def _field(self, node: FieldNode, parent: Any) -> _Measure:
         if node.name.value.startswith("__"):
-            return _Measure(1, 1)  # a rule of its own bounds introspection
+            return _Measure(1, 1)  # another rule limits introspection
         known = getattr(parent, "fields", {}).get(node.name.value)
         if parent is not None and parent is self.schema.mutation_type:
             self._bulk = _bulk_of(node, self.variables)
@@ -113,11 +114,11 @@ class _Walk:
         return _Measure(1 + times * below.cost, 1 + below.depth)
 
     def _times(self, node: FieldNode, known: Any) -> int:
-        """Of how many objects a field is."""
+        """Return the number of objects that a field returns."""
         if known is not None and "first" in known.args:
             return self._first(node, known.args["first"].default_value)
         if known is not None and isinstance(get_nullable_type(known.type), GraphQLList):
-            # The edges of a page were counted with it.
+            # The edges of a page were counted with the page.
             if node.name.value == "results" and self._bulk:
                 return self._bulk
             return 1 if node.name.value == "edges" else LISTED
@@ -128,7 +129,7 @@ class _Walk:
         for argument in node.arguments:
             if argument.name.value == "first":
                 value = self._number(argument.value, default)
-        # One that is out of bounds is refused by its field, and reads nothing.
+        # A value outside of its bounds is refused by the field before anything is read.
         return min(max(value, 0), MAX_PAGE) if type(value) is int else MAX_PAGE
 
     def _number(self, value: Any, default: Any) -> Any:
@@ -138,7 +139,7 @@ class _Walk:
 
 
 def _bulk_of(node: FieldNode, variables: Mapping[str, Any]) -> int:
-    """Of how many things a mutation is, if it is one of many."""
+    """Return the number of objects that a bulk mutation changes; 0 for other mutations."""
     given = {each.name.value: each.value for each in node.arguments}.get("input")
     asked = value_from_ast_untyped(given, dict(variables)) if given else None
     if not isinstance(asked, dict):
@@ -190,7 +191,7 @@ def _within(found: int, most: int, what: str) -> None:
 def _root_fields(
     selected: SelectionSetNode, fragments: Mapping[str, FragmentDefinitionNode], seen: set[str]
 ) -> int:
-    """How many fields the root has, each fragment counted once: a second time it adds nothing."""
+    """Return the number of root fields. Each fragment counts once: its repetition adds nothing."""
     count = 0
     for node in selected.selections:
         if isinstance(node, FieldNode):
@@ -210,7 +211,7 @@ def _defaults(operation: OperationDefinitionNode) -> Iterator[tuple[str, Any]]:
 
 
 class _Counts(Visitor):
-    """What is written in a document."""
+    """Counts the elements of a document."""
 
     def __init__(self) -> None:
         super().__init__()

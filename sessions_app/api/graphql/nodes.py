@@ -1,4 +1,4 @@
-"""Global ids, as Relay wants them: opaque, and enough to find the thing again with `node(id)`."""
+"""Relay's global ids: opaque, and sufficient to find an object with `node(id)`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
 
 Find = Callable[[Actor, str], Peer[Any]]
-"""Finds a thing by its key; raises `NotFound`."""
+"""A function that finds an object by its key. Raises `NotFound`."""
 _finders: dict[str, Find] = {}
 
 
@@ -26,12 +26,12 @@ class Node(relay.Node):
 
     @classmethod
     def resolve_type(cls, instance: Peer[Any], _info: Any) -> Any:
-        """graphene's hook."""
+        """Return the graphene type of an object."""
         return instance.kind
 
 
 def found_by(kind: str) -> Callable[[Find], Find]:
-    """Say how the things of a type are found by the key that their global id has."""
+    """Register the decorated function as the finder of a type's objects by key."""
 
     def keep(find: Find) -> Find:
         _finders[kind] = find
@@ -41,13 +41,13 @@ def found_by(kind: str) -> Callable[[Find], Find]:
 
 
 def key_of(kind: str, text: str) -> str:
-    """The key in a global id of this type; what is none is taken for a key itself."""
+    """Return the key in a global id of this type. Any other text counts as a key itself."""
     found, key = _read(text)
     return key if found == kind else text
 
 
 def with_session_keys(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """What was given, where the fields `names` may say sessions by either of their ids."""
+    """Return the fields with keys in place of global session ids in the fields `names`."""
     found = {**given}
     for name in names:
         if found.get(name) is not None:
@@ -56,7 +56,7 @@ def with_session_keys(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def uuid_of(kind: str, text: str) -> UUID:
-    """As `key_of`, of things whose keys are UUIDs; raises `NotFound`."""
+    """Return the key like `key_of`, as a UUID. Raises `NotFound`."""
     try:
         return UUID(key_of(kind, text))
     except ValueError:
@@ -72,7 +72,7 @@ def _read(text: str) -> tuple[str, str]:
 
 
 class NodeQueries:
-    """`node(id)`."""
+    """The root field `node(id)`."""
 
     node = graphene.Field(Node, id=graphene.ID(required=True), description="A thing by its id.")
 

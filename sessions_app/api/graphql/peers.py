@@ -1,7 +1,7 @@
-"""Rows that were read together: what is asked of one of them is read for all of them at once.
+"""Rows that were read together. A field asked of one of them is read for all at once.
 
-So the statements of a query depend on the fields that it names, and not on how many rows a page
-has. The rows that are read for all of them are peers of each other in turn.
+So the number of statements of a query depends on its fields, not on the number of rows of a page.
+The rows read for all of them are peers of each other in turn.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 Row = TypeVar("Row")
 Thing = TypeVar("Thing")
 Tell = Callable[[Sequence[Row]], Sequence[dict[str, Any]]]
-"""The rows as REST tells them, in their order."""
+"""A function that returns the rows in REST's form, in the same order."""
 
 
 class Peers(Generic[Row]):
@@ -23,13 +23,13 @@ class Peers(Generic[Row]):
         self._read: dict[Hashable, Sequence[Any]] = {}
 
     def each(self) -> "list[Peer[Row]]":
-        """The rows as sources of GraphQL objects."""
+        """Return the rows as sources of GraphQL objects."""
         return [Peer(row, self, at) for at, row in enumerate(self.rows)]
 
     def read(
         self, key: Hashable, load: Callable[[Sequence[Row]], Sequence[Thing]]
     ) -> Sequence[Thing]:
-        """What `load` finds, one thing for each row; it is asked once for each key."""
+        """Return what `load` finds, one result for each row. It is called once for each key."""
         if key not in self._read:
             found = load(self.rows)
             assert len(found) == len(self.rows), key  # noqa: S101  # the contract of `load`
@@ -49,32 +49,32 @@ class Peer(Generic[Row]):
 
     @property
     def kind(self) -> type:
-        """The graphene type that this is."""
+        """Return the graphene type of the object."""
         return self.peers.kind
 
     def ask(self, key: Hashable, load: Callable[[Sequence[Row]], Sequence[Thing]]) -> Thing:
-        """What `load` finds for this row, read for all of its peers."""
+        """Return what `load` finds for this row; it reads for all peers at once."""
         return self.peers.read(key, load)[self._at]
 
     def told(self) -> dict[str, Any]:
-        """The row as REST tells it."""
+        """Return the row in REST's form."""
         return self.ask("told", self.peers.tell)
 
 
 def one_by_one(tell: Callable[[Row], dict[str, Any]]) -> Tell[Row]:
-    """How rows are told of which each is told by itself."""
+    """Return a `Tell` that renders each row separately."""
     return lambda rows: [tell(row) for row in rows]
 
 
 def alone(kind: type, row: Row, tell: Tell[Row]) -> Peer[Row]:
-    """A row that was read by itself."""
+    """Return a single row as a peer."""
     return Peers(kind, [row], tell).each()[0]
 
 
 def belonging(
     kind: type, keys: Sequence[Any], found: Mapping[Any, Row], tell: Tell[Row]
 ) -> list[Peer[Row] | None]:
-    """For each key the thing that was found for it, each of them once; None where none was."""
+    """Return the found object for each key, None if there is none. Each object is made once."""
     wanted = [key for key in dict.fromkeys(keys) if key in found]
     things = Peers(kind, [found[key] for key in wanted], tell).each()
     by_key = dict(zip(wanted, things, strict=True))
@@ -82,6 +82,6 @@ def belonging(
 
 
 def field_of(name: str, default: Any, source: Any, _info: Any, **_arguments: Any) -> Any:
-    """graphene's default resolver here: a field by the name that it has in REST."""
+    """Return a field by its REST name. This is graphene's default resolver here."""
     told = source.told() if isinstance(source, Peer) else source
     return told.get(name, default)

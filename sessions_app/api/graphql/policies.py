@@ -1,4 +1,4 @@
-"""Named policies with their revisions, and failure categories."""
+"""Named policies with their revisions, and failure categories, in GraphQL."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -81,27 +81,27 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Its key: what is before the last slash is its scope."""
+        """Return its key; the part before the last slash is its scope."""
         return str(source.row)
 
     @staticmethod
     def resolve_name(source: Peer[Row], _info: Any) -> str:
-        """Its name in its scope."""
+        """Return its name in its scope."""
         return source.row.name
 
     @staticmethod
     def resolve_domain(source: Peer[Row], info: Any) -> Any:
-        """Its domain."""
+        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
     @staticmethod
     def resolve_version(source: Peer[Row], _info: Any) -> str:
-        """For changes that must not overwrite another."""
+        """Return its version, which `ifMatch` takes."""
         return policy_version(source.row)
 
     @staticmethod
     def resolve_revisions(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of its past."""
+        """Return a page of its revisions."""
         page = Page.of(asked)
         return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
 
@@ -118,12 +118,12 @@ class FailureCategory(_CategoryShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[CategoryRow], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return source.row.name
 
     @staticmethod
     def resolve_version(source: Peer[CategoryRow], _info: Any) -> str:
-        """For changes that must not overwrite another."""
+        """Return its version, which `ifMatch` takes."""
         return category_version(source.row)
 
 
@@ -132,7 +132,7 @@ FailureCategoryConnection = connection_to(FailureCategory)
 
 
 class PolicyQueries:
-    """The fields of the root about policies and categories."""
+    """The root fields of policies and categories."""
 
     retry_policy = one(
         RetryPolicy,
@@ -154,19 +154,19 @@ class PolicyQueries:
 
     @staticmethod
     def resolve_retry_policy(_root: None, info: Any, name: str, **scope: Any) -> Peer[Row]:
-        """As `GET /retry-policies/{name}/`."""
+        """Return what `GET /retry-policies/{name}/` returns."""
         return _policy(actor_of(info), name, *names_of(scope))
 
     @staticmethod
     def resolve_retry_policies(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /retry-policies/`."""
+        """Return what `GET /retry-policies/` returns."""
         page, actor = Page.of(asked), actor_of(info)
         rows = read_arguments(PolicyFilter, asked).apply(policies_visible(actor))
         return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
 
     @staticmethod
     def resolve_failure_category(_root: None, info: Any, name: str) -> Peer[CategoryRow]:
-        """As `GET /failure-categories/{name}/`."""
+        """Return what `GET /failure-categories/{name}/` returns."""
         return category_found(actor_of(info), name)
 
     @staticmethod
@@ -179,7 +179,7 @@ class PolicyQueries:
 
 @found_by("RetryPolicy")
 def policy_found(actor: Actor, key: str) -> Peer[Row]:
-    """A policy by its key."""
+    """Return a policy by its key."""
     *scope, name = key.split("/")
     if len(scope) > 2:
         raise NotFound(f"no retry policy {key[:100]}")
@@ -194,12 +194,12 @@ def _policy(actor: Actor, name: str, domain: str | None, project: str | None) ->
 
 @found_by("FailureCategory")
 def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
-    """A failure category by its name."""
+    """Return a failure category by its name."""
     return alone(FailureCategory, category_get(actor, name), categories_told)
 
 
 categories_told = one_by_one(category_json)
-"""As REST tells them."""
+"""Return categories in REST's form."""
 
 
 def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:

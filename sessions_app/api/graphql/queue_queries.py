@@ -1,4 +1,4 @@
-"""`queue` and `queues`."""
+"""The root fields `queue` and `queues`."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ QueueConnection = connection_to(Queue)
 
 
 class QueueQueries:
-    """The fields of the root about queues."""
+    """The root fields of queues."""
 
     queue = one(
         Queue,
@@ -38,12 +38,12 @@ class QueueQueries:
 
     @staticmethod
     def resolve_queue(_root: None, info: Any, project: str, name: str) -> Peer[Row]:
-        """As `GET /queues/{domain}/{project}/{queue}/`."""
+        """Return what `GET /queues/{domain}/{project}/{queue}/` returns."""
         return queue_found(actor_of(info), f"{project}/{name}")
 
     @staticmethod
     def resolve_queues(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /queues/`."""
+        """Return what `GET /queues/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(QueueFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -53,7 +53,7 @@ class QueueQueries:
 
 @found_by("Queue")
 def queue_found(actor: Actor, key: str) -> Peer[Row]:
-    """A queue by its address, `domain/project/name`."""
+    """Return a queue by its address, `domain/project/name`."""
     domain, _, rest = key.partition("/")
     name, _, queue = rest.partition("/")
     project = project_get(actor, domain, name, Action.QUEUE_READ)

@@ -1,4 +1,4 @@
-"""Queues."""
+"""Queues in GraphQL."""
 
 from typing import Any
 
@@ -29,14 +29,14 @@ class Queue(_Shape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return str(source.row)
 
     @staticmethod
     def resolve_version(source: Peer[Row], _info: Any) -> str:
-        """REST's `ETag`."""
+        """Return its version, which is REST's `ETag`."""
         return queue_version(source.row)
 
 
 queues_told = one_by_one(queue_json)
-"""As REST tells them."""
+"""Return queues in REST's form."""

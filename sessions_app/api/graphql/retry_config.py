@@ -1,4 +1,4 @@
-"""Retry defaults and retry settings of the cluster, of domains and of projects."""
+"""Retry defaults and retry settings of the cluster, domains and projects, in GraphQL."""
 
 from typing import Any
 
@@ -55,27 +55,27 @@ class RetryDefaults(_DefaultsShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
-        """What holds in the scope."""
+        """Return the merged policy."""
         return values_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Where it comes from."""
+        """Return the layer of each merged field."""
         return layers_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_bounds(source: dict[str, Any], _info: Any) -> Any:
-        """What holds in the scope."""
+        """Return the merged bounds."""
         return values_of(_merged(source)["effective_bounds"])
 
     @staticmethod
     def resolve_effective_bound_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Where it comes from."""
+        """Return the layer of each merged bound."""
         return layers_of(_merged(source)["effective_bounds"])
 
 
 def _merged(source: dict[str, Any]) -> dict[str, Any]:
-    """The merge, made once for all fields that ask for it."""
+    """Return the merge, made once for all fields that need it."""
     if "merged" not in source:
         source["merged"] = effective_json(source["of"])
     return source["merged"]  # type: ignore[no-any-return]
@@ -92,7 +92,7 @@ class RetrySettings(_SettingsShape, graphene.ObjectType):
 
 
 class RetryConfigQueries:
-    """The fields of the root about defaults and settings."""
+    """The root fields of defaults and settings."""
 
     retry_defaults = one(
         RetryDefaults, "The defaults of a project, a domain, or else the cluster.", **SCOPE
@@ -103,22 +103,22 @@ class RetryConfigQueries:
 
     @staticmethod
     def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """As `GET /retry-defaults/...`."""
+        """Return what `GET /retry-defaults/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return defaults_told(found, defaults_of(found))
 
     @staticmethod
     def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """As `GET /retry-settings/...`."""
+        """Return what `GET /retry-settings/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return settings_told(found, settings_of(found))
 
 
 def defaults_told(scope: ConfigScope, row: DefaultsRow | None) -> dict[str, Any]:
-    """The source of `RetryDefaults`."""
+    """Return the source of `RetryDefaults`."""
     return {**defaults_json(scope, row), "version": layer_version(row), "of": scope}
 
 
 def settings_told(scope: ConfigScope, row: SettingsRow | None) -> dict[str, Any]:
-    """The source of `RetrySettings`."""
+    """Return the source of `RetrySettings`."""
     return {**settings_json(scope, row), "version": layer_version(row)}

@@ -1,4 +1,4 @@
-"""Scalars beyond GraphQL's own; each is written as REST writes it."""
+"""Scalars beyond GraphQL's own, in REST's format."""
 
 from typing import Any
 
@@ -10,26 +10,26 @@ from sessions_app.api.http.parsing import BODY, checked
 
 
 class _Text(Scalar):
-    """Comes as a string, which is checked where all input is checked."""
+    """A scalar that arrives as a string. Its value is checked together with all other input."""
 
     class Meta:
         abstract = True
 
     @staticmethod
     def serialize(value: Any) -> Any:
-        """graphene's hook; the renderer of the answer writes it."""
+        """Return the value; the renderer of the answer formats it."""
         return value
 
     @staticmethod
     def parse_value(value: Any) -> str:
-        """graphene's hook for variables."""
+        """Read a variable."""
         if not isinstance(value, str):
             raise GraphQLError("must be a string")
         return value
 
     @classmethod
     def parse_literal(cls, node: ValueNode, _variables: Any = None) -> str:
-        """graphene's hook for values in the document."""
+        """Read a value in the document."""
         if not isinstance(node, StringValueNode):
             raise GraphQLError(f"must be a string, not {print_ast(node)[:100]}")
         return node.value
@@ -48,19 +48,19 @@ class BigInt(Scalar):
 
     @staticmethod
     def serialize(value: Any) -> int:
-        """graphene's hook."""
+        """Return the value as an integer."""
         return int(value)
 
     @staticmethod
     def parse_value(value: Any) -> int:
-        """graphene's hook for variables."""
+        """Read a variable."""
         if type(value) is not int:
             raise GraphQLError("must be a whole number")
         return value
 
     @classmethod
     def parse_literal(cls, node: ValueNode, _variables: Any = None) -> int:
-        """graphene's hook for values in the document."""
+        """Read a value in the document."""
         if not isinstance(node, IntValueNode):
             raise GraphQLError(f"must be a whole number, not {print_ast(node)[:100]}")
         return int(node.value)
@@ -71,15 +71,15 @@ class JSON(Scalar):
 
     @staticmethod
     def serialize(value: Any) -> Any:
-        """graphene's hook."""
+        """Return the value."""
         return value
 
     @staticmethod
     def parse_value(value: Any) -> Any:
-        """graphene's hook for variables, which were checked with the body."""
+        """Return a variable, which was checked with the body."""
         return value
 
     @classmethod
     def parse_literal(cls, node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-        """graphene's hook for values in the document; raises `InvalidInput`."""
+        """Read a value in the document. Raises `InvalidInput`."""
         return checked({BODY: value_from_ast_untyped(node, variables)})[BODY]

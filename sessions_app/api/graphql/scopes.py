@@ -1,4 +1,4 @@
-"""The arguments `domain` and `project`, which say whose configuration is meant."""
+"""The arguments `domain` and `project`, which name the scope of a configuration."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,14 @@ SCOPE: dict[str, Any] = {
 
 
 def names_of(asked: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The domain and the project that are meant; raises `InvalidInput`."""
+    """Return the named domain and project. Raises `InvalidInput`."""
     return read_arguments(ScopeQuery, asked).names
 
 
 def scope_of(actor: Actor, actions: Mapping[str, Action], **asked: Any) -> ConfigScope:
-    """The scope that is meant, if the actor may do there what `actions` say for its level.
+    """Return the named scope, if the caller may do the action that `actions` has for its level.
 
-    Raises `InvalidInput` naming `project` where the cluster is none of the levels.
+    Raises `InvalidInput` with the field `project` if the cluster is not among the levels.
     """
     domain, project = names_of(asked)
     if project is not None:

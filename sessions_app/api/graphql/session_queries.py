@@ -1,4 +1,4 @@
-"""`session` and `sessions`."""
+"""The root fields `session` and `sessions`."""
 
 from functools import partial
 from typing import Any
@@ -51,7 +51,7 @@ class SessionFilterInput(_Filter, graphene.InputObjectType):
 
 
 class SessionQueries:
-    """The fields of the root about sessions."""
+    """The root fields of sessions."""
 
     session = one(
         Session,
@@ -72,7 +72,7 @@ class SessionQueries:
 
     @staticmethod
     def resolve_sessions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /sessions/`."""
+        """Return what `GET /sessions/` returns."""
         page = Page.of(asked)
         wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"] or NEWEST]
         require_project(actor_of(info), wanted.project, field="filter.project")
@@ -81,12 +81,12 @@ class SessionQueries:
 
 
 def session_filter(asked: dict[str, Any]) -> SessionConditions:
-    """The argument `filter`; raises `InvalidInput`."""
+    """Return the argument `filter`. Raises `InvalidInput`."""
     given = with_session_keys(asked.get("filter") or {}, "root", "parent")
     return read_input(SessionConditions, given, "filter")
 
 
 @found_by("Session")
 def session_found(actor: Actor, key: str) -> Peer[Row]:
-    """A session by either of its ids."""
+    """Return a session by its global id or its REST id."""
     return alone(Session, session_get(actor, uuid_of("Session", key)), sessions_json)

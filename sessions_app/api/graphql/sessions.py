@@ -1,4 +1,4 @@
-"""Sessions, their attempts and decisions."""
+"""Sessions, their attempts and decisions, in GraphQL."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -85,12 +85,12 @@ class Attempt(_AttemptShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session_id(source: Peer[Row], _info: Any) -> Any:
-        """REST calls it `id`, which here would be a global one."""
+        """Return REST's `id`; here `id` would be a global one."""
         return source.row.pk
 
     @staticmethod
     def resolve_session(source: Peer[Row], _info: Any) -> Peer[Row]:
-        """The whole session."""
+        """Return the whole session."""
         return source.ask("session", _as_sessions)
 
 
@@ -107,7 +107,10 @@ class Session(_SessionShape, graphene.ObjectType):
         def default_resolver(
             name: str, _default: Any, source: Peer[Row], info: Any, **_: Any
         ) -> Any:
-            """What lists show is read at once, the specification when it is asked for."""
+            """Return a field.
+
+            Fields of lists are read at once, the specification when first asked for.
+            """
             summary = source.told()
             if name in summary:
                 return summary[name]
@@ -129,65 +132,65 @@ class Session(_SessionShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session_id(source: Peer[Row], _info: Any) -> Any:
-        """REST calls it `id`."""
+        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_queue_name(source: Peer[Row], _info: Any) -> Any:
-        """REST calls it `queue`."""
+        """Return REST's `queue`."""
         return source.told()["queue"]
 
     @staticmethod
     def resolve_queue(source: Peer[Row], info: Any) -> Any:
-        """The queue as it is now."""
+        """Return the queue in its present state."""
         return source.ask("queue", partial(_queues, actor_of(info)))
 
     @staticmethod
     def resolve_parent_session(source: Peer[Row], info: Any) -> Any:
-        """The attempt before."""
+        """Return the previous attempt."""
         return source.ask("parent", partial(_linked, actor_of(info), "parent_id"))
 
     @staticmethod
     def resolve_root_session(source: Peer[Row], info: Any) -> Any:
-        """The first attempt."""
+        """Return the first attempt."""
         return source.ask("root", partial(_linked, actor_of(info), "root_id"))
 
     @staticmethod
     def resolve_retry_chain(source: Peer[Row], _info: Any) -> Any:
-        """The ids of its chain."""
+        """Return the ids of its chain."""
         return source.ask("chain", _chains)
 
     @staticmethod
     def resolve_attempts(source: Peer[Row], info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of the chain."""
+        """Return a page of the chain."""
         page = Page.of(asked)
         load = partial(_attempts, actor_of(info), page)
         return pages_below(source, "attempts", page, load, _attempt_peers)
 
     @staticmethod
     def resolve_retry_decision(source: Peer[Row], _info: Any) -> Any:
-        """The explanation."""
+        """Return the decision with its explanation."""
         return source.ask("decision", _decisions)
 
     @staticmethod
     def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of the log."""
+        """Return a page of the events."""
         page = Page.of(asked)
         return pages_below(source, "events", page, partial(_events, page), event_peers)
 
     @staticmethod
     def resolve_pending_reason(source: Peer[Row], _info: Any) -> Any:
-        """In words."""
+        """Return the reason in words."""
         return source.ask("pending", _pending)["pending_reason"]
 
     @staticmethod
     def resolve_why_pending(source: Peer[Row], _info: Any) -> Any:
-        """In a word."""
+        """Return the reason as one word."""
         return source.ask("pending", _pending)["why_pending"]
 
 
 def session_peers(rows: Sequence[Row]) -> Peers[Row]:
-    """Sessions that were read together."""
+    """Return peers of sessions that were read together."""
     return Peers(Session, rows, sessions_json)
 
 
@@ -202,7 +205,7 @@ def _specs(actor: Actor, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if len(rows) > 1:
-        # It takes a look at every executor.
+        # This question looks at every executor.
         raise InvalidInput({"why_pending": ["can be asked of one session at a time: session(id)"]})
     prefetch_related_objects(rows, "spec")
     return [pending_json(row) for row in rows]
@@ -218,7 +221,7 @@ def _linked(actor: Actor, link: str, rows: Sequence[Row]) -> list[Peer[Row] | No
 
 
 def sessions_linked(actor: Actor, keys: Sequence[Any]) -> list[Peer[Row] | None]:
-    """The sessions of these ids, None for those that are not there any more."""
+    """Return the sessions with these ids, None for those that no longer exist."""
     return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
 
 

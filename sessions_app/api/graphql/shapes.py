@@ -1,4 +1,4 @@
-"""GraphQL types out of the shapes that REST documents: one list of fields for both doors."""
+"""GraphQL types made from the shapes that REST documents, so that the fields are listed once."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -26,13 +26,13 @@ _SCALARS: dict[Any, Any] = {
 }
 _made: dict[type[BaseModel], Any] = {}
 Kinds = Mapping[str, Any]
-"""GraphQL types of fields whose shape says less, by the field's name."""
+"""More exact GraphQL types of some fields, by field name."""
 
 
 def shape_of(
     shape: type[BaseModel], *, leave_out: Collection[str] = (), kinds: Kinds | None = None
 ) -> Any:
-    """A base of GraphQL types with the fields of `shape`."""
+    """Return a base of GraphQL types with the fields of `shape`."""
     fields = {
         name: graphene.Field(_kind_of(field.annotation, (kinds or {}).get(name)))
         for name, field in shape.model_fields.items()
@@ -42,7 +42,7 @@ def shape_of(
 
 
 def type_of(shape: type[BaseModel], *, name: str | None = None, kinds: Kinds | None = None) -> Any:
-    """The GraphQL type of a part of an answer; there is one for each shape."""
+    """Return the GraphQL type of a part of an answer. There is one for each shape."""
     if shape not in _made:
         meta = {"name": name or shape.__name__, "default_resolver": field_of}
         told = {"Meta": type("Meta", (), meta), "__doc__": shape.__doc__}
@@ -55,7 +55,7 @@ def type_of(shape: type[BaseModel], *, name: str | None = None, kinds: Kinds | N
 def filter_of(
     model: type[BaseModel], *, leave_out: Collection[str] = (), kinds: Kinds | None = None
 ) -> Any:
-    """A base of GraphQL input types with the fields of a model that checks them."""
+    """Return a base of GraphQL input types with the fields of the model that checks them."""
     fields = {
         name: _input(field, (kinds or {}).get(name))
         for name, field in model.model_fields.items()
@@ -72,7 +72,7 @@ def _input(field: FieldInfo, kind: Any) -> Any:
 
 
 def _kind_of(annotation: Any, kind: Any = None) -> Any:
-    """The GraphQL type of an annotation; `kind` is that of what is in it, if it is known."""
+    """Return the GraphQL type of an annotation; `kind` is the type of its content, if known."""
     if get_origin(annotation) in {Union, UnionType} and type(None) in get_args(annotation):
         (inner, *others) = [each for each in get_args(annotation) if each is not type(None)]
         found = _kind_of(scalars.JSON if others else inner, kind)
@@ -102,9 +102,9 @@ def _plain(annotation: Any, kind: Any) -> Any:
 def arguments_of(
     model: type[BaseModel], *, whole: bool = False, kinds: Kinds | None = None
 ) -> dict[str, Any]:
-    """The fields of a model that checks them as arguments, without those of a page.
+    """Return a model's fields as arguments, without those of a page.
 
-    `whole`: parts that are objects are taken as REST takes them.
+    With `whole`, object fields are taken as JSON, like in REST.
     """
     found = {
         name: _kind_of(
@@ -117,7 +117,7 @@ def arguments_of(
 
 
 def _whole(annotation: Any) -> Any:
-    """An annotation in which objects are JSON values."""
+    """Return the annotation with objects replaced by JSON values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return Any
     if get_origin(annotation) is list:
@@ -131,5 +131,5 @@ def _optional(kind: Any) -> Any:
 
 
 def stands_for(shape: type[BaseModel], kind: Any) -> None:
-    """Let `kind` be the GraphQL type of a shape, wherever it is a part of another."""
+    """Make `kind` the GraphQL type of a shape wherever that is part of another."""
     _made[shape] = kind

@@ -1,4 +1,4 @@
-"""`simulateRetryPolicy`: what draft policies would decide. Nothing is changed."""
+"""The root field `simulateRetryPolicy`: what draft policies would decide. It changes nothing."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ type_of(shapes.SimulatedAttempt, kinds={"cause": RetryCause})
 
 
 class SimulateQueries:
-    """The field of the root that simulates."""
+    """The root field of simulations."""
 
     simulate_retry_policy = one(
         type_of(shapes.Simulation),
@@ -43,7 +43,7 @@ class SimulateQueries:
     def resolve_simulate_retry_policy(
         _root: None, info: Any, first: int | None, **asked: Any
     ) -> dict[str, Any]:
-        """As `POST /retry-policies/simulate/`."""
+        """Return what `POST /retry-policies/simulate/` returns."""
         actor = actor_of(info)
         authorize(actor, Action.POLICY_SIMULATE)
         if first is None or not 0 <= first <= MAX_PAGE:
@@ -56,7 +56,7 @@ class SimulateQueries:
 
 
 def _chains(decided: Iterable[Attempt | Outcome], first: int) -> list[dict[str, Any]]:
-    """The first chains; the others are gone over, for the sums."""
+    """Return the first chains. The others are still run, for the sums."""
     chains: list[dict[str, Any]] = []
     attempts: list[dict[str, Any]] = []
     for each in decided:

@@ -1,4 +1,4 @@
-"""Domains, projects, memberships, tokens and quotas at the root, and who asks."""
+"""The root fields of domains, projects, memberships, tokens, quotas and the caller."""
 
 from typing import Any
 
@@ -65,17 +65,17 @@ class Membership(_MembershipShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """Its key."""
+        """Return its key."""
         return source.row.pk
 
     @staticmethod
     def resolve_membership_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """REST calls it `id`."""
+        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_domain(source: Peer[MembershipRow], _info: Any) -> Any:
-        """Of roles in all projects of a domain."""
+        """Return the domain of a role in all its projects."""
         return source.ask("domain", domains_of)
 
 
@@ -91,7 +91,7 @@ class Token(_TokenShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[ApiToken], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return source.row.prefix
 
 
@@ -105,11 +105,11 @@ class Viewer(_WhoAmIShape, graphene.ObjectType):
 
 
 memberships_told = one_by_one(membership_json)
-"""As REST tells them."""
+"""Return memberships in REST's form."""
 
 
 tokens_told = one_by_one(token_json)
-"""As REST tells them, without their secrets."""
+"""Return tokens in REST's form, without their secrets."""
 
 
 DomainConnection = connection_to(Domain)
@@ -119,7 +119,7 @@ TokenConnection = connection_to(Token)
 
 
 class TenantQueries:
-    """The fields of the root about tenants."""
+    """The root fields of tenants."""
 
     viewer = one(Viewer, "Who asks.")
     domain = one(Domain, "One domain.", name=graphene.String(required=True))
@@ -150,36 +150,36 @@ class TenantQueries:
 
     @staticmethod
     def resolve_viewer(_root: None, info: Any) -> dict[str, Any]:
-        """As `GET /whoami/`."""
+        """Return what `GET /whoami/` returns."""
         return whoami_json(actor_of(info), info.context.token)
 
     @staticmethod
     def resolve_domain(_root: None, info: Any, name: str) -> Peer[DomainRow]:
-        """As `GET /domains/{domain}/`."""
+        """Return what `GET /domains/{domain}/` returns."""
         return domain_found(actor_of(info), name)
 
     @staticmethod
     def resolve_domains(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /domains/`."""
+        """Return what `GET /domains/` returns."""
         page = Page.of(asked)
         rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
         return page_of(Domain, rows, RowCursor("name"), page, domains_told)
 
     @staticmethod
     def resolve_project(_root: None, info: Any, address: str) -> Peer[ProjectRow]:
-        """As `GET /projects/{domain}/{project}/`."""
+        """Return what `GET /projects/{domain}/{project}/` returns."""
         return project_found(actor_of(info), address)
 
     @staticmethod
     def resolve_projects(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /projects/`."""
+        """Return what `GET /projects/` returns."""
         page = Page.of(asked)
         rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
         return page_of(Project, rows, RowCursor("id"), page, projects_told)
 
     @staticmethod
     def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /memberships/`."""
+        """Return what `GET /memberships/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(MembershipFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -188,7 +188,7 @@ class TenantQueries:
 
     @staticmethod
     def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /tokens/`."""
+        """Return what `GET /tokens/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(TokenFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -197,27 +197,27 @@ class TenantQueries:
 
     @staticmethod
     def resolve_quotas(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """As `GET /quotas/...`."""
+        """Return what `GET /quotas/...` returns."""
         actions = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
         return quotas_json(scope_of(actor_of(info), actions, **scope))
 
 
 @found_by("Domain")
 def domain_found(actor: Actor, name: str) -> Peer[DomainRow]:
-    """A domain by its name."""
+    """Return a domain by its name."""
     return alone(Domain, domain_get(actor, name, Action.DOMAIN_READ), domains_told)
 
 
 @found_by("Project")
 def project_found(actor: Actor, address: str) -> Peer[ProjectRow]:
-    """A project by its address."""
+    """Return a project by its address."""
     found = project_get(actor, *split_address(address), Action.PROJECT_READ)
     return alone(Project, found, projects_told)
 
 
 @found_by("Membership")
 def membership_found(actor: Actor, key: str) -> Peer[MembershipRow]:
-    """A membership by its number."""
+    """Return a membership by its number."""
     if not (key.isascii() and key.isdigit() and len(key) < 19):
         raise NotFound(f"no membership {key[:100]}")
     found = membership_get(actor, int(key), Action.MEMBERSHIP_READ)
@@ -226,5 +226,5 @@ def membership_found(actor: Actor, key: str) -> Peer[MembershipRow]:
 
 @found_by("Token")
 def token_found(actor: Actor, prefix: str) -> Peer[ApiToken]:
-    """A token by its first characters."""
+    """Return a token by its prefix."""
     return alone(Token, token_get(actor, prefix, Action.TOKEN_READ), tokens_told)

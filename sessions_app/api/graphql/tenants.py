@@ -1,4 +1,4 @@
-"""Domains, projects, who works in them, and tokens."""
+"""Domains and projects in GraphQL."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ class Domain(_DomainShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return source.row.name
 
 
@@ -43,53 +43,54 @@ class Project(_ProjectShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return source.row.address
 
     @staticmethod
     def resolve_address(source: Peer[ProjectRow], _info: Any) -> str:
-        """Its name in the API."""
+        """Return its address."""
         return source.row.address
 
     @staticmethod
     def resolve_domain(source: Peer[ProjectRow], info: Any) -> Peer[DomainRow] | None:
-        """Its domain."""
+        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
 
 def seen_domain(info: Any, found: Peer[DomainRow] | None) -> Peer[DomainRow] | None:
-    """The domain of something that the actor sees, if they may see that, too."""
+    """Return the domain of a visible object if the caller may see the domain, too."""
     if found is None or not actor_of(info).rank_in_domain(found.row):
         return None
     return found
 
 
 def domains_of(rows: Sequence[Any]) -> list[Peer[DomainRow] | None]:
-    """The domains of rows that come with theirs, if they have one."""
+    """Return the domains of rows that were read with theirs; None for rows without one."""
     found = {row.domain_id: row.domain for row in rows if row.domain_id is not None}
     return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
 
 
 def projects_of(rows: Sequence[Any]) -> list[Peer[ProjectRow] | None]:
-    """The projects of rows that come with theirs, if they have one."""
+    """Return the projects of rows that were read with theirs; None for rows without one."""
     found = {row.project_id: row.project for row in rows if row.project_id is not None}
     return belonging(Project, [row.project_id for row in rows], found, projects_told)
 
 
 def resolve_project(source: Peer[Any], _info: Any) -> Peer[ProjectRow] | None:
-    """The resolver of a field `project`."""
+    """Resolve a field `project`."""
     return source.ask("project", projects_of)
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """The domain and the name of a project (`domain/name`), or of what is no project's address."""
+    """Return the domain and the name in an address (`domain/name`); an invalid one matches
+    nothing."""
     domain, _, name = address.partition("/")
     return domain, name
 
 
 domains_told = one_by_one(domain_json)
-"""As REST tells them."""
+"""Return domains in REST's form."""
 
 
 projects_told = one_by_one(project_json)
-"""As REST tells them."""
+"""Return projects in REST's form."""

@@ -1,4 +1,4 @@
-"""Webhooks and what was sent to them; never their secrets."""
+"""Webhooks and their deliveries in GraphQL, without secrets."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -74,17 +74,17 @@ class Webhook(_WebhookShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Its key."""
+        """Return its key."""
         return str(source.row.pk)
 
     @staticmethod
     def resolve_webhook_id(source: Peer[Row], _info: Any) -> Any:
-        """REST calls it `id`."""
+        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_deliveries(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """A page of its log."""
+        """Return a page of its deliveries."""
         page = Page.of(asked)
         wanted = read_arguments(DeliveryFilter, with_session_keys(asked, "session"))
         load = partial(_deliveries, page, wanted)
@@ -95,7 +95,7 @@ WebhookConnection = connection_to(Webhook)
 
 
 class WebhookQueries:
-    """The fields of the root about webhooks."""
+    """The root fields of webhooks."""
 
     webhook = one(Webhook, "One webhook.", id=graphene.ID(required=True))
     webhooks = pages(
@@ -111,7 +111,7 @@ class WebhookQueries:
 
     @staticmethod
     def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /webhooks/`."""
+        """Return what `GET /webhooks/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(WebhookFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -121,17 +121,17 @@ class WebhookQueries:
 
 @found_by("Webhook")
 def webhook_found(actor: Actor, key: str) -> Peer[Row]:
-    """A webhook by either of its ids."""
+    """Return a webhook by its global id or its REST id."""
     found = webhook_get(actor, uuid_of("Webhook", key), Action.WEBHOOK_READ)
     return alone(Webhook, found, webhooks_told)
 
 
 webhooks_told = one_by_one(webhook_json)
-"""As REST tells them."""
+"""Return webhooks in REST's form."""
 
 
 def delivery_peers(rows: Sequence[DeliveryRow]) -> Peers[DeliveryRow]:
-    """Deliveries that were read together."""
+    """Return peers of deliveries that were read together."""
     return Peers(WebhookDelivery, rows, one_by_one(delivery_json))
 
 

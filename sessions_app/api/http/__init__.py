@@ -1,1 +1,1 @@
-"""What all REST calls share: tokens, bodies, pages, problems. No record is named here."""
+"""The common parts of all REST calls: tokens, bodies, pages, problems. It names no record."""

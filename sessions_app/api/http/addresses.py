@@ -1,4 +1,4 @@
-"""Which address a call comes from, as far as it can be believed."""
+"""The address from which a call comes, as far as it can be trusted."""
 
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
@@ -6,16 +6,16 @@ from django.conf import settings
 from django.http import HttpRequest
 
 IPV6_PREFIX = 64
-"""Bits. One host commonly has all addresses of such a network."""
+"""The prefix length of an IPv6 network. One host usually owns the whole network."""
 
 UNKNOWN = "0.0.0.0"  # noqa: S104  # nothing is bound to it
 
 
 def client_address(peer: str, forwarded: str) -> str:
-    """Return the address of a client: of an IPv6 one its network.
+    """Return the address of a client; for IPv6 its network.
 
     `peer` is the other end of the connection, `forwarded` the header `X-Forwarded-For`. The header
-    counts only where the proxy is trusted; the proxy has added its last entry.
+    counts only if the proxy is trusted, which adds its last entry.
     """
     told = forwarded.rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
     return _network(told) or _network(peer) or UNKNOWN
@@ -28,7 +28,7 @@ def request_address(request: HttpRequest) -> str:
 
 
 def _network(text: str) -> str | None:
-    """Return the address itself, the network of an IPv6 one, or None if it is no address."""
+    """Return the address, the network of an IPv6 address, or None if it is no address."""
     try:
         address = ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bearer tokens at the REST door. Nothing is open but health and the login page."""
+"""Bearer tokens for REST. Only health and the login page need none."""
 
 from typing import Any
 
@@ -17,7 +17,10 @@ from sessions_app.services.access.tokens import token_find
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <token>`; `request.user` is an `Actor`, `request.auth` the token."""
+    """Reads `Authorization: Bearer <token>`.
+
+    `request.user` is an `Actor`, `request.auth` the token.
+    """
 
     def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
         scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
@@ -39,7 +42,7 @@ class TokenAuthentication(BaseAuthentication):
 
 
 def actor_of(token: ApiToken) -> Actor:
-    """Who comes with this token."""
+    """Return the caller with this token."""
     return Actor(
         user=token.user,
         executor_name=token.executor_name,
@@ -52,7 +55,7 @@ def actor_of(token: ApiToken) -> Actor:
 
 
 def wants_page(request: HttpRequest) -> bool:
-    """Whether this is a browser which opens an address, and no client of the API."""
+    """Return whether a browser opens an address, instead of an API client."""
     return (
         request.method in {"GET", "HEAD"}
         and "text/html" in request.headers.get("Accept", "")
@@ -61,14 +64,14 @@ def wants_page(request: HttpRequest) -> bool:
 
 
 def login_first(request: HttpRequest) -> HttpResponseRedirect | None:
-    """To the login page and back, for a browser in which nobody is logged in."""
+    """Return a redirect to the login page and back for a browser without a login, else None."""
     if not wants_page(request) or request.user.is_authenticated:
         return None
     return redirect_to_login(request.get_full_path())
 
 
 class IsActor(BasePermission):
-    """Somebody with a valid token."""
+    """Allows callers with a valid token."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user: object = request.user
@@ -78,7 +81,7 @@ class IsActor(BasePermission):
 
 
 class IsActorOrBrowserUser(BasePermission):
-    """For the documentation pages, which people open in a browser."""
+    """Allows tokens and logged-in browsers. It is for the documentation pages."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         user: object = request.user

@@ -1,7 +1,7 @@
-"""Bodies that are documents, in JSON or YAML: read more strictly than others.
+"""Bodies that are JSON or YAML documents. They are read more strictly than others.
 
-A key that is repeated is refused, since one of its values would be lost in silence. Of YAML only
-what JSON can say is allowed.
+A repeated key is refused, because one of its values would be lost silently. YAML may only express
+what JSON can.
 """
 
 import json
@@ -24,34 +24,34 @@ from sessions_app.core.errors import InvalidInput
 
 MEDIA_TYPE = "application/yaml"
 MAX_VALUES = 100_000
-"""How many values a document may come to when its aliases are written out."""
+"""Most values in a document when its aliases are expanded."""
 MAX_ANCHORS = 1000
 MAX_DIGITS = 100
 
 
 class JSONDocumentParser(StrictJSONParser):
-    """A JSON object without repeated keys."""
+    """Parses a JSON object without repeated keys."""
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """What the body says, if it may be said."""
+        """Return the checked content of the body."""
         return checked(load_object(body, object_pairs_hook=once))
 
 
 class YAMLDocumentParser(StrictJSONParser):
-    """One mapping; what cannot be said in JSON, repeated keys and bombs are refused.
+    """Parses one YAML mapping. It refuses non-JSON values, repeated keys and alias bombs.
 
-    Raises as `StrictJSONParser` does.
+    Raises the same errors as `StrictJSONParser`.
     """
 
     media_type = MEDIA_TYPE
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """What the body says, if it may be said."""
+        """Return the checked content of the body."""
         return parse_yaml(body)
 
 
 def parse_yaml(body: bytes) -> dict[str, Any]:
-    """The mapping in `body`; an empty body is an empty one. Raises `InvalidInput`."""
+    """Return the mapping in `body`; empty for an empty body. Raises `InvalidInput`."""
     value = yaml_value(body)
     if value is None:
         return {}
@@ -61,10 +61,10 @@ def parse_yaml(body: bytes) -> dict[str, Any]:
 
 
 def yaml_value(body: bytes) -> Any:
-    """Whatever is in `body`, not looked at yet; None if it is empty. Raises `InvalidInput`."""
+    """Return the unchecked value in `body`; None if it is empty. Raises `InvalidInput`."""
     try:
         _Measure().check(body)
-        # A safe loader: it makes plain values only.
+        # This is a safe loader: it creates plain values only.
         return yaml.load(body, Loader=_Loader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         raise _refused(f"is not valid YAML: {_told(error)}") from None
@@ -83,7 +83,7 @@ def _told(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Refuses repeated keys and keys that are no text; leaves dates as they are written."""
+    """Refuses repeated keys and keys that are no text. Dates stay text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -97,7 +97,7 @@ class _Loader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """PyYAML's; hexadecimal digits by the million would be a number, too."""
+        """Read an integer of limited length, as hexadecimal ones could have millions of digits."""
         if len(node.value) > MAX_DIGITS:
             raise yaml.MarkedYAMLError(None, None, "the number is too long", node.start_mark)
         return super().construct_yaml_int(node)
@@ -114,25 +114,25 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Quotes what `_Loader` would take for something else than text."""
+    """Quotes text that `_Loader` would read as another type."""
 
 
-# PyYAML takes JSON's 1e3 for text, since YAML 1.1 wants a dot and a sign in it.
+# PyYAML reads JSON's 1e3 as text, because YAML 1.1 wants a dot and a sign in it.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 for _kind in (_Loader, _Dumper):
     _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
 class _Measure:
-    """Counts what a document comes to with its aliases written out, before anything is built."""
+    """Counts the values of a document with its aliases expanded, before anything is built."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
-        # Of each collection that is open: its anchor, and the values in it so far.
+        # For each open collection: its anchor, and the number of values in it so far.
         self._open: list[tuple[str | None, int]] = [(None, 0)]
 
     def check(self, body: bytes) -> None:
-        """Raise `YAMLError` if it is too deep or too large, or has tags."""
+        """Raise `YAMLError` if the document is too deep or too large, or has tags."""
         for event in yaml.parse(body, Loader=yaml.CSafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 self._add(self._sizes.get(event.anchor or ""), event)
@@ -152,7 +152,7 @@ class _Measure:
             self._name(event.anchor, 1)
             self._add(1, event)
             return
-        # An alias of what it stands in is one of something that has no size yet.
+        # An alias inside of its own anchor refers to something whose size is unknown.
         self._sizes.pop(event.anchor, None)
         self._open.append((event.anchor, 1))
         if len(self._open) > MAX_DEPTH + 1:
@@ -176,14 +176,14 @@ def _problem(text: str, event: Any) -> yaml.MarkedYAMLError:
 
 
 class YAMLRenderer(JSONRenderer):
-    """The answer that would be JSON, as YAML."""
+    """Renders as YAML what would otherwise be JSON."""
 
     media_type = MEDIA_TYPE
     format = "yaml"
     charset = "utf-8"
 
     def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
-        """DRF's hook."""
+        """Render the data."""
         text = super().render(data, *args, **kwargs)
         value = json.loads(text) if text else None
         return yaml.dump(

@@ -1,6 +1,7 @@
-"""A large JSON body, read piece by piece: what is read of it is all that is in memory.
+"""Reads a large JSON body piece by piece. Only the piece at hand is in memory.
 
-The caller walks the outer objects and lists, and takes the values inside them one at a time.
+The caller walks through the outer objects and lists, and reads the values inside of them one at a
+time.
 """
 
 import codecs
@@ -17,18 +18,18 @@ _PLAIN = json.JSONDecoder()
 
 
 class InvalidJSONError(Exception):
-    """The text is no JSON, or not of the shape that the caller walks; says what is wrong."""
+    """The text is no JSON, or has not the expected shape. The message says what is wrong."""
 
 
 class TooDeepError(Exception):
-    """A value is nested deeper than can be read."""
+    """A value is nested too deeply to be read."""
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=once)
 
 
 class JSONReader:
-    """Reads UTF-8 from `stream`, at most `limit` bytes of it; beyond, `BodyTooLarge` is raised.
+    """Reads UTF-8 from `stream`, up to `limit` bytes; more raise `BodyTooLarge`.
 
     Every method raises `InvalidJSONError`.
     """
@@ -43,11 +44,11 @@ class JSONReader:
         self._ended = False
 
     def next_is(self, mark: str) -> bool:
-        """Whether the next value begins with `mark`: `{` for an object, `[` for a list."""
+        """Return whether the next value begins with `mark`: `{` for an object, `[` for a list."""
         return self._next() == mark
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that comes next; the caller takes the value behind each."""
+        """Yield the keys of the next object. The caller reads the value after each key."""
         self._expect("{")
         if self._accept("}"):
             return
@@ -62,7 +63,7 @@ class JSONReader:
             self._expect(",")
 
     def items(self) -> Iterator[int]:
-        """The positions in the list that comes next; the caller takes the item at each."""
+        """Yield the positions in the next list. The caller reads the item at each position."""
         self._expect("[")
         if self._accept("]"):
             return
@@ -75,7 +76,7 @@ class JSONReader:
             position += 1
 
     def value(self, *, strict: bool = False) -> Any:
-        """The next value, whole; `strict` refuses repeated keys. Raises `TooDeepError`."""
+        """Return the next value; `strict` refuses repeated keys. Raises `TooDeepError`."""
         self._next()
         decoder = _STRICT if strict else _PLAIN
         while True:
@@ -86,27 +87,27 @@ class JSONReader:
             except RepeatedKeyError as error:
                 raise InvalidJSONError(str(error)) from None
             except ValueError as error:
-                # It may only be that its end is not here yet.
+                # The end of the value may not have been read yet.
                 if not self._fill():
                     raise InvalidJSONError(f"is not valid JSON: {error}") from None
                 continue
-            # A number at the end of the text may go on behind it: 1 may be 1e+5.
+            # A number at the end of the text may continue: 1 may become 1e+5.
             if end + 2 >= len(self._text) and self._fill():
                 continue
             self._at = end
             return value
 
     def end(self) -> None:
-        """Make sure that nothing follows."""
+        """Check that nothing follows."""
         if self._next():
             raise self._wrong("the end")
 
     def drain(self) -> None:
-        """Read on, as `parsing.drain` does."""
+        """Read the rest of the body, like `parsing.drain`."""
         drain(self._stream, self._taken)
 
     def _next(self) -> str:
-        """The next character that is no space, not taken yet; empty at the end."""
+        """Return the next character that is no space, without taking it; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -128,7 +129,8 @@ class JSONReader:
         return InvalidJSONError(f"is not valid JSON: {wanted} is expected, not {found!r}")
 
     def _fill(self) -> bool:
-        """Read on: as much again as is here, so that long values are not gone over too often."""
+        """Read more: at least as much as is buffered, so that long values are not rescanned too
+        often."""
         if self._ended:
             return False
         wanted = max(PIECE, len(self._text) - self._at)

@@ -1,4 +1,4 @@
-"""Answers as JSON."""
+"""The renderer of JSON answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,9 @@ from rest_framework.renderers import JSONRenderer
 
 
 class FastJSONRenderer(JSONRenderer):
-    """DRF's, with pydantic's encoder: the standard one calls back for each time and each id.
+    """Renders JSON with pydantic's encoder. DRF's calls back into Python for each time and id.
 
-    Times, ids and decimals look as DRF writes them.
+    Times, ids and decimals look like DRF's.
     """
 
     def render(
@@ -19,7 +19,7 @@ class FastJSONRenderer(JSONRenderer):
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """DRF's hook."""
+        """Render the data."""
         if data is None:
             return b""
         if self.get_indent(accepted_media_type or "", renderer_context or {}):

@@ -1,4 +1,4 @@
-"""Cursor paging that answers junk with a 404."""
+"""Cursor paging that answers invalid cursors with a 404."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,23 +20,23 @@ from sessions_app.selectors.session_pages import Place
 
 Row = TypeVar("Row", bound=Model)
 Rows = QuerySet[Row] | Callable[[Place], list[Row]]
-"""What a page is of; of sessions, who reads one."""
+"""The rows to page through. For sessions it is a function that reads one page."""
 MAX_PAGE = 500
 
 
 class _Asked:
-    """What DRF looks at of a request."""
+    """The part of a request that DRF's paging reads."""
 
     def __init__(self, query_params: QueryDict):
         self.query_params = query_params
 
     def build_absolute_uri(self) -> str:
-        """Of links, which nobody follows."""
+        """Return "" for links, which nobody follows."""
         return ""
 
 
 class RowCursor(CursorPagination):
-    """Pages by fields that are never null; the first is unique unless it is said not to be."""
+    """Pages by fields that are never null. The first must be unique unless `unique` is false."""
 
     max_page_size = MAX_PAGE
     page_size = 50
@@ -49,13 +49,14 @@ class RowCursor(CursorPagination):
         self._unique = unique
 
     def get_ordering(self, *_args: Any) -> tuple[str, ...]:
-        """DRF's hook."""
+        """Return the order of the rows."""
         return self._ordering
 
     def decode_cursor(self, request: Any) -> Cursor | None:
-        """DRF's, which passes over characters that no cursor has: here those are junk, too.
+        """Return the cursor, and refuse invalid ones that DRF would accept.
 
-        So is a cursor without a position, which says that all rows of a page are equal.
+        These are cursors with extra characters, and, for a unique order, cursors without a
+        position.
         """
         cursor: Cursor | None = super().decode_cursor(request)
         if cursor is not None:
@@ -66,11 +67,11 @@ class RowCursor(CursorPagination):
         return cursor
 
     def read(self, rows: Rows[Row], request: Request) -> list[Row]:
-        """One page; a cursor that is none raises `NotFound`."""
+        """Return one page. Raises `NotFound` for an invalid cursor."""
         return self._read(rows, request)
 
     def number(self, after: str | None) -> int | None:
-        """The number that a cursor stands for; raises `NotFound` for one that is none."""
+        """Return the number in a cursor. Raises `NotFound` for an invalid one."""
         if after is None:
             return None
         cursor = self.decode_cursor(_Asked(QueryDict(f"cursor={quote(after)}")))
@@ -80,8 +81,11 @@ class RowCursor(CursorPagination):
         return int(place)
 
     def slice(self, rows: Rows[Row], after: str | None, first: int) -> tuple[list[Row], bool]:
-        """The first rows behind a cursor, for doors without query parameters, and whether there
-        are more; a cursor that is none, or leads backwards, raises `NotFound`."""
+        """Return the first rows after a cursor, and whether more follow.
+
+        It is for doors without query parameters. Raises `NotFound` for a cursor that is invalid or
+        leads backwards.
+        """
         asked = QueryDict(mutable=True)
         asked[self.page_size_query_param] = str(first)
         if after is not None:
@@ -92,7 +96,7 @@ class RowCursor(CursorPagination):
         return page, bool(self.has_next)
 
     def cursors(self, page: Sequence[Row]) -> list[str]:
-        """The cursor behind each row of the page that was just read."""
+        """Return the cursor after each row of the page that was just read."""
         begun = self.cursor or Cursor(0, reverse=False, position=None)
         before: Any = begun.position
         last, passed, found = before, begun.offset, []
@@ -101,7 +105,7 @@ class RowCursor(CursorPagination):
             if self._unique:
                 before, passed = position, 0
             elif at and position != last:
-                # Of rows that are equal, the cursor counts those behind the last other one.
+                # Among equal rows, the cursor counts those after the last different one.
                 before, passed = last, 1
             else:
                 passed += 1
@@ -122,9 +126,9 @@ class RowCursor(CursorPagination):
 
 
 class SessionCursor(RowCursor):
-    """Pages by id, which grows with creation: stable while sessions arrive.
+    """Pages by id, which grows with creation, so pages are stable while sessions arrive.
 
-    What it pages is who reads a page.
+    It pages through a function that reads one page.
     """
 
     def __init__(self, ordering: str):
@@ -133,7 +137,7 @@ class SessionCursor(RowCursor):
     def paginate_queryset(  # type: ignore[override]  # there is no queryset
         self, queryset: Callable[[Place], list[Session]], request: Any, view: object = None
     ) -> list[Session]:
-        """DRF's hook."""
+        """Read one page."""
         del view
         self.base_url = request.build_absolute_uri()
         self.cursor = self.decode_cursor(request)
@@ -152,7 +156,7 @@ class SessionCursor(RowCursor):
         if cursor is None:
             return False, None
         try:
-            # Ids are unique: none of our cursors counts rows beside its position.
+            # Ids are unique, so none of our cursors has an offset beside its position.
             if not cursor.offset:
                 return bool(cursor.reverse), UUID(str(cursor.position))
         except ValueError:
@@ -160,15 +164,15 @@ class SessionCursor(RowCursor):
         raise NotFound(self.invalid_cursor_message)
 
     def get_next_link(self) -> str | None:
-        """DRF's hook."""
+        """Return the link to the next page, or None."""
         return self._link(-1, back=False) if self.has_next else None
 
     def get_previous_link(self) -> str | None:
-        """DRF's hook."""
+        """Return the link to the previous page, or None."""
         return self._link(0, back=True) if self.has_previous else None
 
     def _link(self, row: int, *, back: bool) -> str:
-        # On an empty page one goes on where one is.
+        # On an empty page the link continues from the present position.
         here = self.cursor.position if self.cursor else None
         position = str(self.page[row].pk) if self.page else here
         following = Cursor(offset=0, reverse=back, position=position)  # type: ignore[arg-type]
@@ -176,12 +180,12 @@ class SessionCursor(RowCursor):
 
 
 def job_set_cursor(each: JobSet) -> str:
-    """The cursor behind a job set in the list of them."""
+    """Return the cursor after a job set in their list."""
     return json.dumps([each.project_id, each.name])
 
 
 def job_set_place(cursor: str | None) -> tuple[int, str]:
-    """The project and the name that a cursor stands for; raises `NotFound`."""
+    """Return the project and the name in a cursor. Raises `NotFound`."""
     if cursor is None:
         return 0, ""
     try:

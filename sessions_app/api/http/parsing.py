@@ -1,4 +1,4 @@
-"""Reading a JSON body without trusting it: size, depth, numbers and text are checked first."""
+"""Reads untrusted JSON bodies: size, depth, numbers and text are checked first."""
 
 import json
 import math
@@ -16,22 +16,22 @@ from sessions_app.core.errors import InvalidInput
 MAX_DEPTH = 64
 DRAIN_BYTES = 16 * 1024 * 1024
 BODY = "body"
-"""The name of the field where the whole body is at fault."""
+"""The field name for errors in the whole body."""
 
 
 class BodyTooLarge(APIException):
-    """The body passes the limit of this call."""
+    """The body exceeds the limit of this call."""
 
     status_code = 413
     default_code = "body_too_large"
 
 
 class RepeatedKeyError(ValueError):
-    """An object has a key twice, of which one value would be lost in silence."""
+    """An object has a key twice, so one value would be lost silently."""
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `object_pairs_hook`; raises `RepeatedKeyError`."""
+    """Return the pairs as a dict, for `object_pairs_hook`. Raises `RepeatedKeyError`."""
     found = dict(pairs)
     if len(found) < len(pairs):
         ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
@@ -40,7 +40,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class StrictJSONParser(BaseParser):
-    """JSON objects only; NUL, lone surrogates, NaN, infinity and deep nesting are refused.
+    """Parses JSON objects. It refuses NUL, lone surrogates, NaN, infinity and deep nesting.
 
     Raises `BodyTooLarge` and `InvalidInput`, which names the faulty field.
     """
@@ -58,15 +58,18 @@ class StrictJSONParser(BaseParser):
         return self.read(body)
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """What the body says, if it may be said."""
+        """Return the checked content of the body."""
         return parse_object(body)
 
 
 class FactsJSONParser(StrictJSONParser):
-    """For executors: what they observed is free text, and one odd fact must not stop the rest."""
+    """Parses bodies of executors.
+
+    Their facts are free text, and one bad fact must not stop the rest.
+    """
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """What the body says, made fit to be stored."""
+        """Return the content of the body, made fit to be stored."""
         return parse_facts(body)
 
 
@@ -79,21 +82,21 @@ def _read(stream: IO[bytes], limit: int) -> bytes:
 
 
 def drain(stream: IO[bytes], taken: int) -> None:
-    """Read on to the end, or up to 16 MiB in all with the bytes that were taken.
+    """Read the rest of the body, up to 16 MiB with the bytes already taken.
 
-    A client that is still sending would see a reset connection in place of the answer.
+    Otherwise a client that is still sending would see a reset connection instead of the answer.
     """
     while taken < DRAIN_BYTES and (more := stream.read(256 * 1024)):
         taken += len(more)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`; an empty body is an empty object."""
+    """Return the JSON object in `body`; an empty body is an empty object."""
     return checked(load_object(body))
 
 
 def checked(value: dict[str, Any]) -> dict[str, Any]:
-    """`value` itself; raises `InvalidInput` naming what no field of any request may hold."""
+    """Return `value`. Raises `InvalidInput` with each field whose value no request may have."""
     errors: dict[str, list[str]] = {}
     _inspect(value, "", 0, errors)
     if errors:
@@ -102,7 +105,10 @@ def checked(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_facts(body: bytes) -> dict[str, Any]:
-    """As `parse_object`, but what cannot be stored becomes U+FFFD in texts, elsewhere null."""
+    """Return the object like `parse_object`.
+
+    Bad characters become U+FFFD, other bad values null.
+    """
     return {clean_text(key): _storable(item, 1) for key, item in load_object(body).items()}
 
 
@@ -121,7 +127,7 @@ def _storable(value: Any, depth: int) -> Any:
 
 
 def load_object(body: bytes, **options: Any) -> dict[str, Any]:
-    """The JSON object in `body`, not looked at yet; `options` are those of `json.loads`."""
+    """Return the unchecked JSON object in `body`; `options` are those of `json.loads`."""
     if not body.strip():
         return {}
     try:
@@ -139,7 +145,7 @@ _TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 
 
 def _inspect(value: Any, path: str, depth: int, errors: dict[str, list[str]]) -> None:
-    """Collect what no field of any request may hold."""
+    """Collect the errors of values that no request may have."""
     if depth > MAX_DEPTH:
         errors[_FIELD.sub("", path) or BODY] = [_TOO_DEEP]
     elif isinstance(value, dict):
@@ -173,7 +179,7 @@ _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:)?|[\[\]{}]')
 
 
 def _deep_field(body: bytes) -> str:
-    """The top-level field in which the nesting passes the limit."""
+    """Return the top-level field whose nesting exceeds the limit."""
     depth, field = 0, b""
     for match in _TOKENS.finditer(body):
         if match.group(1):

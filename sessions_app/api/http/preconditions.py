@@ -1,7 +1,7 @@
-"""`ETag` and `If-Match`: so that two who change the same thing do not overwrite each other.
+"""`ETag` and `If-Match`: they prevent that concurrent changes overwrite each other.
 
-An `ETag` stands for what can be changed of a record, not for every byte of an answer: it stays the
-same while only what the server adds is another, such as the usage of a queue.
+An `ETag` stands for what can be changed of a record, not for every byte of an answer. It stays the
+same if only the server's own fields change, such as the usage of a queue.
 """
 
 import re
@@ -19,13 +19,13 @@ IF_MATCH = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="The `ETag` of what was read; a 412 if it was changed since.",
 )
-# RFC 9110, section 8.8.3; a weak one never matches here.
+# RFC 9110, section 8.8.3. Weak tags never match here.
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 _LIST = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def expected_of(request: Request) -> Expected | None:
-    """What `If-Match` says; None without it. Raises `InvalidInput`."""
+    """Return the content of `If-Match`; None without it. Raises `InvalidInput`."""
     sent = request.headers.get("If-Match")
     if sent is None:
         return None
@@ -37,5 +37,5 @@ def expected_of(request: Request) -> Expected | None:
 
 
 def etag(version: str) -> dict[str, str]:
-    """The header that tells a version."""
+    """Return the header with a version."""
     return {"ETag": f'"{version}"'}

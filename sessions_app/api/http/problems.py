@@ -1,4 +1,4 @@
-"""Every error answer as an RFC 9457 problem detail."""
+"""Error answers as RFC 9457 problem details."""
 
 import logging
 import re
@@ -48,7 +48,7 @@ def problem(
     errors: dict[str, list[str]] | None = None,
     **extra: Any,
 ) -> dict[str, Any]:
-    """The members of a problem detail; `errors` maps fields to what is wrong with them."""
+    """Return the members of a problem detail; `errors` maps fields to what is wrong with them."""
     return {
         "type": "about:blank",
         "title": title or HTTPStatus(status).phrase,
@@ -60,7 +60,7 @@ def problem(
 
 
 def field_errors(error: ValidationError, prefix: str = "") -> dict[str, list[str]]:
-    """What pydantic found, by the path of each field, such as `retry_policy.max_retries`."""
+    """Return pydantic's errors by the path of each field, such as `retry_policy.max_retries`."""
     found: dict[str, list[str]] = {}
     for item in error.errors(include_url=False):
         found.setdefault(_path(prefix, item["loc"]), []).append(_words(item))
@@ -93,7 +93,7 @@ _CHOICE = re.compile(r"'([^']+)'")
 
 
 def _near(item: Any) -> str:
-    """Which of the words that are allowed was meant, if what was given is close to one."""
+    """Return a hint at the allowed word that is close to the given one, or ""."""
     context, given = item.get("ctx", {}), item["input"]
     if not isinstance(given, str):
         return ""
@@ -101,7 +101,7 @@ def _near(item: Any) -> str:
         return did_you_mean(given, str(context["members"]).split(", "))
     if item["type"] in {"literal_error", "enum"}:
         choices = _CHOICE.findall(str(context["expected"]))
-        # Of one choice the fault has just said that it must be this one.
+        # With a single choice the error already names it.
         return did_you_mean(given, choices) if len(choices) > 1 else ""
     return ""
 
@@ -109,7 +109,7 @@ def _near(item: Any) -> str:
 def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse | None:
     """DRF's hook: an exception as a problem; None lets Django answer with its 500 handler.
 
-    A problem is JSON, whatever renderer was chosen for the answer.
+    A problem is always JSON, whatever renderer the request chose.
     """
     body, headers = _problem_of(error)
     if body is None:
@@ -118,7 +118,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse
 
 
 def problem_of(error: Exception) -> dict[str, Any]:
-    """The problem detail of a refusal that is only a part of an answer."""
+    """Return the problem of a refusal that is only part of an answer."""
     body, _ = _problem_of(error)
     if body is None:
         raise error
@@ -129,7 +129,7 @@ _Problem = tuple[dict[str, Any], dict[str, str]]
 
 
 def _problem_of(error: Exception) -> _Problem | tuple[None, dict[str, str]]:
-    """The problem of an exception and the headers that go with it; None if it is a bug."""
+    """Return the problem of an exception and its headers; None if the exception is a bug."""
     for kind, render in _RENDERERS.items():
         if isinstance(error, kind):
             found: _Problem = render(error)
@@ -157,11 +157,11 @@ _UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
     (QueryCanceled, "the database took too long for this call; try again, or ask for less", "5"),
     (DiskFull, "the disk of the database is full: nothing can be written at present", "10"),
 )
-"""Error of the database -> what is said of it, and when to try again (seconds)."""
+"""Database error -> message and seconds until the next try."""
 
 
 def database_trouble(error: Exception) -> tuple[str, str]:
-    """Why the database does not serve a call, in words, and when to try again in seconds."""
+    """Return why the database does not serve a call, in words, and the seconds to wait."""
     for kind, said, wait in _UNAVAILABLE:
         if isinstance(error.__cause__, kind):
             return said, wait
@@ -182,7 +182,7 @@ def _domain_problem(error: DomainError) -> _Problem:
 
 
 def _rest_problem(error: APIException) -> _Problem:
-    # DRF hangs these two on the exceptions that have them.
+    # DRF sets these two on the exceptions that have them.
     auth_header, wait = getattr(error, "auth_header", None), getattr(error, "wait", None)
     headers = {}
     if auth_header:
@@ -225,5 +225,5 @@ def server_error(request: HttpRequest) -> JsonResponse:
 
 
 def unavailable(why: str) -> JsonResponse:
-    """A 503 outside of any view."""
+    """Return a 503 outside of any view."""
     return _answer(503, why)

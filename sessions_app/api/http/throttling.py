@@ -1,4 +1,4 @@
-"""Too many calls are a 429: of one token, or from one address without a valid one."""
+"""Rate limits: too many calls of one token, or from one address without a valid one, get a 429."""
 
 import zlib
 
@@ -12,11 +12,11 @@ from sessions_app.models import ApiToken
 from sessions_app.services.access.throttle import call_permit
 
 ADDRESS_GROUPS = 4096
-"""Addresses share a budget by their hash, so that nobody can fill the table with theirs."""
+"""The number of groups of addresses with a common budget, so that nobody can fill the table."""
 
 
 class TokenThrottle(BaseThrottle):
-    """For calls with a valid token."""
+    """Limits calls with a valid token."""
 
     _wait = 0.0
 
@@ -29,12 +29,12 @@ class TokenThrottle(BaseThrottle):
         return not self._wait
 
     def wait(self) -> float:
-        """DRF's hook."""
+        """Return the seconds to wait."""
         return self._wait
 
 
 class BrowserThrottle(BaseThrottle):
-    """For calls with a browser's session: each person has the budget of a token."""
+    """Limits calls with a browser's session. Each person has the budget of a token."""
 
     _wait = 0.0
 
@@ -47,11 +47,11 @@ class BrowserThrottle(BaseThrottle):
         return not self._wait
 
     def wait(self) -> float:
-        """DRF's hook."""
+        """Return the seconds to wait."""
         return self._wait
 
 
 def refusal_wait(request: Request) -> float:
-    """Seconds that whoever was just refused has to wait for the next refusal; usually 0."""
+    """Return the seconds that a refused caller must wait before the next try; usually 0."""
     group = zlib.crc32(request_address(request).encode()) % ADDRESS_GROUPS
     return call_permit(-1 - group, int(settings.REPRISE["anonymous_requests_per_minute"]))

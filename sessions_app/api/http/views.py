@@ -1,4 +1,4 @@
-"""The base of every REST view: which action of the authorization table each method is."""
+"""The base of every REST view, with the action of the authorization table for each method."""
 
 from typing import Any, ClassVar
 
@@ -23,11 +23,11 @@ from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 
 UNKEPT = {"Cache-Control": "no-store"}
-"""Of answers that hold a secret which is told once."""
+"""The headers of answers with a secret that is shown once."""
 
 
 class LengthRequired(APIException):
-    """The body came in chunks, to a server that does not put them together."""
+    """The body came in chunks, and this server does not put them together."""
 
     status_code = 411
     default_detail = "send the body with its Content-Length, not in chunks"
@@ -39,12 +39,11 @@ class _NoQuery(BaseModel):
 
 
 class RestView(APIView):
-    """A view that declares its actions; a method without one is a 405.
+    """A view that declares its actions. A method without one is a 405.
 
-    `actions` maps an HTTP method to the action that it asks for; the view's code passes it to
-    `authorize` with the thing in question. `body_limit` overrides the usual limit in bytes.
-    `asks_when_writing` says that its writes have query parameters, too, and `takes_key` that its
-    `POST` takes an `Idempotency-Key`.
+    `actions` maps an HTTP method to its action. The view's code passes it to `authorize` with the
+    object. `body_limit` overrides the usual limit in bytes. `asks_when_writing` means that its
+    writes have query parameters, too, and `takes_key` that its `POST` takes an `Idempotency-Key`.
     """
 
     actions: ClassVar[dict[str, Action]] = {}
@@ -54,10 +53,10 @@ class RestView(APIView):
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """DRF's hook before the method.
+        """Check the request before the method runs.
 
-        No name holds a NUL, and the database would choke on it. A body of unknown length would be
-        taken for an empty one. A `?dry_run=true` that belongs into the body is not passed over.
+        A name with a NUL would be an error in the database. A body of unknown length would count as
+        empty. A misplaced `?dry_run=true` must not be ignored.
         """
         try:
             super().initial(request, *args, **kwargs)
@@ -81,30 +80,30 @@ class RestView(APIView):
 
     @property
     def required_action(self) -> Action:
-        """The action that the present request asks for."""
+        """Return the action of the present request."""
         method = str(self.request.method)
         return self.actions["GET" if method == "HEAD" else method]
 
     @property
     def actor(self) -> Actor:
-        """Who asks."""
+        """Return the caller."""
         actor: Any = self.request.user
         assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
         return actor
 
     def created(self, told: Any, path: str) -> Response:
-        """The answer to a POST that has made something, which is at `path` below this address."""
+        """Return the answer to a POST that created something at `path` below this address."""
         headers = {"Location": self.request.build_absolute_uri(path), **UNKEPT}
         return Response(told, status=201, headers=headers)
 
 
 def require_no_body(request: Request) -> None:
-    """Raise `InvalidInput` if something was sent to a call that takes nothing."""
+    """Raise `InvalidInput` if a call without a body got one."""
     if sent := body_of(request):
         raise InvalidInput({name: ["is not a known field"] for name in sent})
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent; an empty one for an empty body."""
+    """Return the JSON object that was sent; an empty one for an empty body."""
     data: Any = request.data
     return data if isinstance(data, dict) else {}

@@ -1,1 +1,1 @@
-"""How `docs/openapi.yaml` is made and shown. What it says stands at each view."""
+"""Making and showing `docs/openapi.yaml`. Its content is declared at each view."""

@@ -27,10 +27,10 @@ _METHODS = {"get", "put", "patch", "post", "delete"}
 
 
 class RepriseSchema(AutoSchema):
-    """drf-spectacular's schema, with the tag taken from the first part of the path."""
+    """Takes the tag of an operation from the first part of its path."""
 
     def get_summary(self) -> str:
-        """The first sentence of the description, which lists of operations show."""
+        """Return the first sentence of the description, which lists of operations show."""
         sentence, _, _ = " ".join(self.get_description().split()).partition(". ")
         return sentence.rstrip(".")
 
@@ -40,7 +40,7 @@ class RepriseSchema(AutoSchema):
 
 
 class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """The one way to authenticate."""
+    """Describes the only way to authenticate."""
 
     target_class = "sessions_app.api.http.authentication.TokenAuthentication"
     name = "token"
@@ -50,7 +50,7 @@ class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 def query_parameters(model: type[BaseModel]) -> list[OpenApiParameter]:
-    """The fields of a pydantic model as query parameters."""
+    """Return the fields of a pydantic model as query parameters."""
     document = model.model_json_schema()
     definitions = document.get("$defs", {})
     return [
@@ -75,10 +75,10 @@ def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, A
 
 
 def _for_generators(schema: Any) -> None:
-    """Take away what generators of clients trip over, and what says nothing.
+    """Remove what client generators cannot handle, and what has no meaning.
 
-    They name classes by titles, which pydantic makes of names, and leave out those whose name is
-    taken; they leave out what has an object for its default.
+    They name classes by titles, which pydantic makes of field names, and skip those whose name is
+    taken. They also skip fields with an object as default.
     """
     if isinstance(schema, list):
         for part in schema:
@@ -96,9 +96,9 @@ _YAML = "application/yaml"
 
 
 def _leave_out_yaml(operation: dict[str, Any]) -> None:
-    """Tell of bodies as YAML in words: generators of clients leave out operations that have them.
+    """Describe YAML bodies in words, because client generators skip operations that have them.
 
-    What they would send is the same document, and as JSON it is YAML, too.
+    The generated clients send JSON, which is the same document and valid YAML.
     """
     content = operation.get("requestBody", {}).get("content", {})
     if content.pop(_YAML, None) is not None:
@@ -107,7 +107,7 @@ def _leave_out_yaml(operation: dict[str, Any]) -> None:
 
 
 def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
-    """Say for every operation that its errors are problem details."""
+    """Add problem details as the error answers of every operation."""
     schemas = result["components"].setdefault("schemas", {})
     _for_generators(list(schemas.values()))
     schemas["Problem"] = PROBLEM

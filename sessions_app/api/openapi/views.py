@@ -1,4 +1,4 @@
-"""The OpenAPI document as it is served, and the page that shows it."""
+"""The views of the OpenAPI document and of the page that shows it."""
 
 from functools import cache
 from typing import Any
@@ -14,11 +14,11 @@ from sessions_app.api.http.authentication import login_first
 
 
 class SchemaView(SpectacularAPIView):
-    """drf-spectacular's, with a document that is made once a process: it takes a second."""
+    """Serves the document. It is made once per process, because that takes a second."""
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *_args: Any, **_kwargs: Any) -> HttpResponse:
-        """DRF's hook."""
+        """Return the document."""
         renderer = type(request.accepted_renderer)
         name = f"{spectacular_settings.TITLE}.{renderer.format}"
         return HttpResponse(
@@ -29,12 +29,12 @@ class SchemaView(SpectacularAPIView):
 
 
 class DocsView(SpectacularSwaggerSplitView):
-    """drf-spectacular's, for people who are logged in and for tokens; without inline scripts."""
+    """The documentation page, for logged-in people and tokens; without inline scripts."""
 
     template_name = "swagger.html"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Django's hook."""
+        """Send browsers without a login to the login page first."""
         return login_first(request) or super().dispatch(request, *args, **kwargs)
 
 

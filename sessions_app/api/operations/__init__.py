@@ -1,2 +1,2 @@
-"""The calls that change something, for every door: a JSON body in, through its checks and the
-authorization table, to the service. What comes of it is rendered by the door."""
+"""The changing calls of all doors: they check a JSON body and the caller's rights and call a
+service. The doors render the results."""

@@ -1,4 +1,4 @@
-"""Many sessions in one call: made, and cancelled or retried by filter; an outcome for each."""
+"""Bulk calls: create sessions, and cancel or retry them by filter, with an outcome for each."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -24,7 +24,7 @@ Refusal = DomainError | ValidationError
 
 
 class _Items(BaseModel):
-    """As `SessionsBulkCreate` describes it; its items are read one by one."""
+    """The body that `SessionsBulkCreate` describes. Its items are read one by one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +38,7 @@ class SessionsBulkCreate(_Items):
 
 
 def sessions_create(actor: Actor, body: Mapping[str, Any]) -> list[Submitted | Refusal]:
-    """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+    """Submit up to 1,000 sessions. A refused one does not stop the others."""
     placer = _Placer(actor)
     asked = _Items.model_validate(body)
     placed = [placer.place(item) for item in asked.sessions]
@@ -47,7 +47,7 @@ def sessions_create(actor: Actor, body: Mapping[str, Any]) -> list[Submitted | R
 
 
 class _Placer:
-    """Reads items and finds where they go; each queue is looked up once."""
+    """Reads items and finds their queues. Each queue is looked up once."""
 
     def __init__(self, actor: Actor):
         self._actor = actor
@@ -55,7 +55,7 @@ class _Placer:
         self._queues: dict[tuple[str | None, str | None], Queue | DomainError] = {}
 
     def place(self, item: Mapping[str, Any]) -> Placed | Refusal:
-        """The item as the service takes it, or why it cannot be."""
+        """Return the item in the service's form, or the reason why it is refused."""
         try:
             asked = SessionCreate.model_validate(item)
             queue = self._queue(asked.project, asked.queue)
@@ -84,7 +84,7 @@ class BulkFilter(SessionConditions):
 
 
 class BulkAction(BaseModel):
-    """Which sessions are meant, of a filter the newest attempts, and whether it is only a try."""
+    """The filter of a bulk action, its page, and whether it is a dry run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +92,7 @@ class BulkAction(BaseModel):
     dry_run: StrictBool = False
     """Say what would happen, and change nothing."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS), WHOLE] = MAX_SESSIONS
-    """So many sessions in this call; `next` and `remaining` tell of the others."""
+    """The most sessions of this call; `next` and `remaining` tell of the others."""
     after: UUID | None = None
     """`next` of the call before."""
 
@@ -106,16 +106,16 @@ class BulkRetry(BulkAction, SessionRetry):
 
 
 class Outcomes(NamedTuple, Generic[Done]):
-    """What came of a call by filter."""
+    """The outcomes of a call by filter."""
 
     dry_run: bool
     page: TipsPage
     each: dict[UUID, Done | DomainError]
-    """By session, in no order; that of the page counts."""
+    """By session, unordered; the page has the order."""
 
 
 def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
-    """Cancel the chains whose newest attempts a filter means."""
+    """Cancel the chains whose newest attempts match a filter."""
     asked = BulkCancel.model_validate(body)
 
     def cancel(roots: Mapping[UUID, UUID]) -> Mapping[UUID, DomainError | None]:
@@ -126,7 +126,7 @@ def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
 
 
 def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:
-    """Retry by hand the newest attempts that a filter means, within the storm limits."""
+    """Retry by hand the newest attempts that match a filter, within the storm limits."""
     asked = BulkRetry.model_validate(body)
 
     def retry(roots: Mapping[UUID, UUID]) -> Mapping[UUID, Granted | DomainError]:
@@ -153,7 +153,10 @@ def _each(
 
 
 def _parts(page: TipsPage, *, whole: bool) -> Iterable[dict[UUID, UUID]]:
-    """In transactions that are short; a dry run has to see all of them at once."""
+    """Return the sessions in batches for short transactions.
+
+    A dry run needs all of them at once.
+    """
     pairs = list(page.roots.items())
     size = len(pairs) if whole else BATCH
     return [dict(pairs[start : start + size]) for start in range(0, len(pairs), size or 1)]

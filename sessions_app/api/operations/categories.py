@@ -1,4 +1,4 @@
-"""Failure categories: made, replaced, changed and deleted."""
+"""Operations on failure categories."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ class CategoryBody(CategoryDocument):
 
     @property
     def category(self) -> CategoryDocument:
-        """Without the position."""
+        """Return the category without the position."""
         return CategoryDocument(name=self.name, matchers=self.matchers)
 
 
@@ -43,7 +43,7 @@ class CategoryChanges(BaseModel):
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
-    """Make a failure category."""
+    """Create a failure category."""
     authorize(actor, Action.CATEGORY_WRITE)
     asked = CategoryBody.model_validate(body)
     return category_create(asked.category, position=asked.position, by=actor.name)
@@ -52,7 +52,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> FailureCategory:
 def put(
     actor: Actor, name: str, body: Mapping[str, Any], expected: Expected | None
 ) -> tuple[FailureCategory, bool]:
-    """Make a category, or replace it; whether it was made."""
+    """Create or replace a category, and return whether it was created."""
     authorize(actor, Action.CATEGORY_WRITE)
     asked = CategoryBody.model_validate({"name": name, **body})
     if asked.name != name:
@@ -61,7 +61,7 @@ def put(
         try:
             return category_create(asked.category, position=asked.position, by=actor.name), True
         except Conflict:
-            pass  # it is there, and is replaced
+            pass  # it exists and will be replaced
     changed = category_change(
         name, document=asked.category, position=asked.position, by=actor.name, expected=expected
     )
@@ -85,6 +85,6 @@ def change(
 
 
 def delete(actor: Actor, name: str, expected: Expected | None) -> None:
-    """Delete a category; rules that ask for it do not match any more."""
+    """Delete a category. Rules that ask for it no longer match."""
     authorize(actor, Action.CATEGORY_WRITE)
     category_delete(name, by=actor.name, expected=expected)

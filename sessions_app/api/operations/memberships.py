@@ -1,4 +1,4 @@
-"""Who works where, and as what: given, changed and taken away."""
+"""Operations on memberships."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ class MembershipCreate(MembershipChange):
     """`domain/name`."""
 
     def place(self, actor: Actor, action: Action) -> dict[str, Any]:
-        """Where the role is for, if the actor may give roles there."""
+        """Return the place of the role, if the caller may give roles there."""
         if (self.domain is None) == (self.project is None):
             raise InvalidInput({"project": ["give a domain or a project, and not both"]})
         if self.domain is not None:
@@ -49,7 +49,7 @@ class MembershipCreate(MembershipChange):
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> Membership:
-    """Give somebody a role."""
+    """Give a user a role."""
     asked = MembershipCreate.model_validate(body)
     place = asked.place(actor, Action.MEMBERSHIP_WRITE)
     made = Membership(user=user_named(asked.user), role=asked.role.value, **place)
@@ -58,7 +58,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> Membership:
 
 
 def change(actor: Actor, key: int, body: Mapping[str, Any]) -> Membership:
-    """Give another role in the same place."""
+    """Change the role in the same place."""
     found = membership_get(actor, key, Action.MEMBERSHIP_WRITE)
     found.role = MembershipChange.model_validate(body).role.value
     membership_save(found, by=actor.name)

@@ -1,4 +1,4 @@
-"""Named policies: applied and deleted."""
+"""Operations on named policies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from sessions_app.services.resources.policies import Applied, policy_apply, poli
 
 
 class ScopeQuery(BaseModel):
-    """Which scope is meant: a project (`domain/name`), a domain, or else the cluster."""
+    """The named scope: a project (`domain/name`), a domain, or without either the cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,7 +36,7 @@ class ScopeQuery(BaseModel):
 
     @property
     def names(self) -> tuple[str | None, str | None]:
-        """The domain and the project."""
+        """Return the names of the domain and the project."""
         if self.project is None:
             return self.domain, None
         domain, slash, name = self.project.partition("/")
@@ -44,7 +44,7 @@ class ScopeQuery(BaseModel):
 
 
 def create(actor: Actor, asked: ScopeQuery, body: Mapping[str, Any]) -> Applied:
-    """Make a policy. Its scope is asked for, in the document, or both."""
+    """Create a policy. Its scope is named in the query, in the document, or in both."""
     document = _document(body)
     scope = _scope_meant(actor, asked, document)
     return policy_apply(document, scope, by=actor.name, create=True)
@@ -57,7 +57,7 @@ def apply(
     body: Mapping[str, Any],
     expected: Expected | None,
 ) -> Applied:
-    """Make a policy, or a new revision of it; the same again changes nothing."""
+    """Create a policy, or a new revision of it. The same document again changes nothing."""
     document = _document(body)
     if name not in {None, document.metadata.name}:
         raise InvalidInput({"metadata.name": [f"must be {name!r}, as in the address"]})
@@ -66,13 +66,13 @@ def apply(
 
 
 def delete(actor: Actor, name: str, asked: ScopeQuery, expected: Expected | None) -> str:
-    """Delete a policy that nothing names, or archive it; which of both."""
+    """Delete a policy that is not in use, or archive it; return which."""
     scope = _scope(actor, *asked.names)
     return policy_delete(name, scope, by=actor.name, expected=expected)
 
 
 def _document(body: Mapping[str, Any]) -> PolicyDocument:
-    # What is told of a policy may be sent back: its status says nothing about what is wanted.
+    # A policy may be sent back as it was read. Its status is ignored.
     sent = {key: value for key, value in body.items() if key != "status"}
     return PolicyDocument.model_validate(sent)
 
@@ -84,7 +84,7 @@ def _scope_meant(actor: Actor, asked: ScopeQuery, document: PolicyDocument) -> C
     try:
         return _scope(actor, told.domain, told.project)
     except NotFound as error:
-        # The names in a document are fields, and not what is looked for.
+        # The names in a document are fields of the input, not the address of the call.
         field = "metadata.domain" if told.project is None else "metadata.project"
         raise InvalidInput({field: [error.detail]}) from None
 

@@ -1,4 +1,4 @@
-"""Queues: made, replaced, changed, closed, opened and deleted."""
+"""Operations on queues."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Self
@@ -34,17 +34,18 @@ class QueueFields(BaseModel):
     priority_factor: Annotated[StrictFloat, Field(gt=0, le=1e9)] = 1.0
     """Lower is more important."""
     is_default: StrictBool | None = None
-    """True makes it the project's default queue in place of the present one."""
+    """True makes it the project's default queue instead of the present one."""
     resource_limits: Annotated[Amounts, Field(max_length=MAX_LIMITS)] = {}
-    """What its running sessions may hold together, by resource; `sessions` is how many."""
+    """The most that its running sessions may hold together, by resource; `sessions` is their
+    number."""
     retry_policies: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
     ] = []
-    """In order; each within reach of the project."""
+    """The names in order; each must be within reach of the project."""
 
     def give(self, queue: Queue, *, only: bool = False) -> set[str]:
-        """Write the fields into a queue, with `only` those that were sent; their names."""
+        """Write the fields into a queue, with `only` those that were sent. Return their names."""
         fields = {name for name in QueueFields.model_fields if name in self.model_fields_set}
         if not only:
             fields |= {"priority_factor", "resource_limits", "retry_policies"}
@@ -72,7 +73,7 @@ class QueuePut(QueueFields):
     name: StrictStr | None = None
 
     def placed(self, domain: str, project: str, queue: str) -> Self:
-        """Itself, if it speaks of this queue."""
+        """Return itself if it names this queue. Raises `InvalidInput` otherwise."""
         for field, given, meant in (
             ("project", self.project, f"{domain}/{project}"),
             ("name", self.name, queue),
@@ -83,7 +84,7 @@ class QueuePut(QueueFields):
 
 
 class QueueName(NamedTuple):
-    """Where a queue is."""
+    """The address of a queue."""
 
     domain: str
     project: str
@@ -91,13 +92,13 @@ class QueueName(NamedTuple):
 
 
 def queue_found(actor: Actor, name: QueueName, action: Action) -> Queue:
-    """The queue, with its project, if the actor may do `action`; raises `NotFound`."""
+    """Return the queue with its project if the caller may do `action`. Raises `NotFound`."""
     project = project_get(actor, name.domain, name.project, action)
     return queue_get(project, name.queue)
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> Queue:
-    """Make a queue."""
+    """Create a queue."""
     asked = QueueCreate.model_validate(body)
     project = project_resolve(actor, asked.project, Action.QUEUE_WRITE)
     return _create(asked, project, asked.name, actor.name)
@@ -113,7 +114,7 @@ def _create(asked: QueueFields, project: Project, name: str, by: str) -> Queue:
 def put(
     actor: Actor, name: QueueName, body: Mapping[str, Any], expected: Expected | None
 ) -> tuple[Queue, bool]:
-    """Make a queue, or replace what can be changed of it; whether it was made."""
+    """Create a queue or replace all its fields that can change. Return whether it was created."""
     project = project_get(actor, name.domain, name.project, Action.QUEUE_WRITE)
     asked = QueuePut.model_validate(body).placed(*name)
     queue = queue_stored(project, name.queue)
@@ -130,7 +131,7 @@ def put(
 def change(
     actor: Actor, name: QueueName, body: Mapping[str, Any], expected: Expected | None
 ) -> Queue:
-    """Change what is named."""
+    """Change the given fields."""
     queue = queue_found(actor, name, Action.QUEUE_WRITE)
     fields = QueueFields.model_validate(body).give(queue, only=True)
     queue_save(queue, by=actor.name, fields=fields, expected=expected)
@@ -138,19 +139,19 @@ def change(
 
 
 def delete(actor: Actor, name: QueueName, expected: Expected | None) -> None:
-    """Delete a queue in which no session is recorded any more."""
+    """Delete a queue without recorded sessions."""
     queue_delete(queue_found(actor, name, Action.QUEUE_WRITE), by=actor.name, expected=expected)
 
 
 def cordon(actor: Actor, name: QueueName, body: Mapping[str, Any]) -> Queue:
-    """Close the queue."""
+    """Cordon the queue."""
     queue = queue_found(actor, name, Action.QUEUE_WRITE)
     reason = CordonBody.model_validate(body).reason
     return _set_cordon(actor, queue, cordoned=True, reason=reason)
 
 
 def uncordon(actor: Actor, name: QueueName) -> Queue:
-    """Open the queue again."""
+    """Uncordon the queue."""
     queue = queue_found(actor, name, Action.QUEUE_WRITE)
     return _set_cordon(actor, queue, cordoned=False, reason="")
 

@@ -1,4 +1,4 @@
-"""Quotas of projects and domains: replaced, changed and taken away."""
+"""Operations on quotas of projects and domains."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -27,14 +27,14 @@ class QuotasBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sessions: _Count | None = None
-    """On executors at once."""
+    """The most sessions on executors at once."""
     pending_sessions: _Count | None = None
-    """Waiting at once."""
+    """The most waiting sessions at once."""
     resources: Annotated[dict[_Name, Quantity | None], Field(max_length=64)] = {}
-    """What those on executors ask for together."""
+    """The most that the sessions on executors may ask for together."""
 
     def limits(self) -> dict[str, Decimal | None]:
-        """What was sent, by the names of the quotas."""
+        """Return the limits that were sent, by the names of their quotas."""
         counts = {SESSIONS: self.sessions, PENDING: self.pending_sessions}
         found = {
             name: None if count is None else Decimal(count)
@@ -47,10 +47,10 @@ class QuotasBody(BaseModel):
 
 
 def quota_scope(actor: Actor, names: Mapping[str, str], action: Action) -> ConfigScope:
-    """The scope of the names (`domain` and perhaps `project`), if the actor may do `action`."""
+    """Return the scope with these names (`domain`, or both) if the caller may do `action`."""
     if "project" in names:
         return ConfigScope(project=project_get(actor, names["domain"], names["project"], action))
-    # Only the cluster's admins may write, but nobody is told of a domain they cannot see.
+    # Only cluster admins may write, but nobody learns of a domain that they cannot see.
     domain = domain_get(actor, names["domain"], Action.DOMAIN_QUOTA_READ)
     authorize(actor, action, domain=domain)
     return ConfigScope(domain=domain)
@@ -59,14 +59,14 @@ def quota_scope(actor: Actor, names: Mapping[str, str], action: Action) -> Confi
 def put(
     actor: Actor, names: Mapping[str, str], body: Mapping[str, Any], *, keep: bool
 ) -> ConfigScope:
-    """Replace the limits of one scope, or with `keep` change those that are named."""
+    """Replace the limits of one scope, or with `keep` change the given ones."""
     scope = _written(actor, names)
     quotas_put(scope, QuotasBody.model_validate(body).limits(), by=actor.name, keep=keep)
     return scope
 
 
 def delete(actor: Actor, names: Mapping[str, str]) -> None:
-    """Take all limits of one scope away."""
+    """Remove all limits of one scope."""
     quotas_put(_written(actor, names), {}, by=actor.name)
 
 

@@ -1,4 +1,4 @@
-"""Retry defaults and retry settings of the cluster, of domains and of projects, written."""
+"""Operations on retry defaults and retry settings of the cluster, domains and projects."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
@@ -84,11 +84,11 @@ class SettingsBody(BaseModel):
     mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
-    """Of chains whose queue and session name none."""
+    """The policy of chains whose queue and session name none."""
     retries_per_minute: _PerMinute | None = None
-    """What is over it is postponed; null: no limit."""
+    """The most retries in a minute; others are postponed. Null means no limit."""
     queue_retries_per_minute: _PerMinute | None = None
-    """The same in each queue."""
+    """The same for each queue."""
 
 
 READ = {
@@ -104,12 +104,12 @@ WRITE = {
 
 
 def level_of(names: Mapping[str, str]) -> str:
-    """Which kind of scope has these names: none, `domain`, or `domain` and `project`."""
+    """Return the level of a scope: no names, `domain`, or `domain` and `project`."""
     return "project" if "project" in names else "domain" if names else "cluster"
 
 
 def config_scope(actor: Actor, names: Mapping[str, str], action: Action) -> ConfigScope:
-    """The scope of the names, if the actor may do `action`."""
+    """Return the scope with these names if the caller may do `action`."""
     level = level_of(names)
     if level == "project":
         return ConfigScope(project=project_get(actor, names["domain"], names["project"], action))
@@ -131,7 +131,7 @@ def defaults_store(
     *,
     keep: bool,
 ) -> tuple[ConfigScope, RetryDefaults]:
-    """Replace the defaults and bounds of one scope; with `keep` only the fields that are named."""
+    """Replace the defaults and bounds of one scope; with `keep` only the given fields."""
     scope = _written(actor, names)
     asked = (DefaultsPatch if keep else DefaultsBody).model_validate(body)
     row = retry_defaults_put(
@@ -147,7 +147,7 @@ def defaults_store(
 
 
 def defaults_delete(actor: Actor, names: Mapping[str, str], expected: Expected | None) -> None:
-    """Inherit everything again."""
+    """Delete the layer, so that the scope inherits everything again."""
     retry_defaults_delete(_written(actor, names), by=actor.name, expected=expected)
 
 
@@ -159,7 +159,7 @@ def settings_store(
     *,
     keep: bool,
 ) -> tuple[ConfigScope, RetrySettings]:
-    """Set the switch and limits of one scope; with `keep` only what is named."""
+    """Set the switch and limits of one scope; with `keep` only the given ones."""
     scope = _written(actor, names)
     asked = SettingsBody.model_validate(body)
     sent = _settings(scope, asked, asked.model_fields_set if keep else SETTINGS)

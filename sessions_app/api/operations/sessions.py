@@ -1,4 +1,4 @@
-"""Sessions: submitted, cancelled, preempted and retried."""
+"""Operations on sessions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from sessions_app.services.sessions.submit import Placed, Submitted, session_sub
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> Submitted:
-    """Submit a session; the same `creation_id` with the same body finds it again."""
+    """Submit a session. The same `creation_id` with the same body returns the existing one."""
     asked = SessionCreate.model_validate(body)
     queue = queue_resolve(actor, asked.project, asked.queue, Action.SESSION_CREATE)
     return session_submit(Placed(queue, require_user(actor).pk, asked.submission()))
@@ -27,14 +27,14 @@ def cancel(actor: Actor, session_id: UUID) -> None:
 
 
 def preempt(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> None:
-    """Take a run off its executor, to be retried as its policies say."""
+    """Stop a run on its executor; its policies decide whether it is retried."""
     asked = SessionPreempt.model_validate(body)
     session = session_get(actor, session_id, Action.SESSION_PREEMPT)
     session_preempt(session.pk, by=actor.name, reason=asked.reason)
 
 
 def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> UUID:
-    """Retry by hand, at once, on nobody's budget; the new attempt."""
+    """Retry by hand at once, without using a budget. Return the new attempt's id."""
     asked = SessionRetry.model_validate(body)
     session = session_get(actor, session_id, Action.SESSION_RETRY)
     return session_retry(session.pk, session.root_id, by=actor.name, resources=asked.changes())

@@ -1,4 +1,4 @@
-"""Domains and projects: made and deleted. Their names are chosen once."""
+"""Operations on domains and projects. Their names cannot change."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -31,27 +31,27 @@ class ProjectCreate(BaseModel):
 
 
 def domain_create(actor: Actor, body: Mapping[str, Any]) -> Domain:
-    """Make a domain, without projects."""
+    """Create a domain without projects."""
     authorize(actor, Action.DOMAIN_WRITE)
     return tenants.domain_create(DomainCreate.model_validate(body).name, by=actor.name)
 
 
 def domain_delete(actor: Actor, domain: str) -> None:
-    """Delete a domain that has no projects."""
-    # Only the cluster's admins may, but nobody is told of a domain they cannot see.
+    """Delete a domain without projects."""
+    # Only cluster admins may, but nobody learns of a domain that they cannot see.
     found = domain_get(actor, domain, Action.DOMAIN_READ)
     authorize(actor, Action.DOMAIN_WRITE)
     tenants.domain_delete(found, by=actor.name)
 
 
 def project_create(actor: Actor, body: Mapping[str, Any]) -> Project:
-    """Make a project with its default queue."""
+    """Create a project with its default queue."""
     asked = ProjectCreate.model_validate(body)
     domain = domain_named(actor, asked.domain, Action.PROJECT_CREATE)
     return tenants.project_create(domain, asked.name, by=actor.name)
 
 
 def project_delete(actor: Actor, domain: str, project: str) -> None:
-    """Delete a project in which nothing ever ran, with all that is set for it."""
+    """Delete a project in which nothing ever ran, with its whole configuration."""
     found = project_get(actor, domain, project, Action.PROJECT_DELETE)
     tenants.project_delete(found, by=actor.name)

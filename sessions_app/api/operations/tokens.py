@@ -1,7 +1,7 @@
-"""API tokens: made and revoked.
+"""Operations on API tokens.
 
-A token gives no more than its bearer has at each call. One that is made with another is narrowed as
-that one is, and ends with it at the latest.
+A token never has more rights than its bearer has at the time of a call. A token that is created
+with another one has at most its rights, and ends no later.
 """
 
 from collections.abc import Mapping
@@ -33,21 +33,23 @@ class TokenCreate(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[OneLine, Field(min_length=1, max_length=128)]
-    """What it is for."""
+    """The purpose of the token."""
     user: Annotated[StrictStr, Field(min_length=1, max_length=150)] | None = None
-    """Whose; of others only for cluster admins."""
+    """The bearer. Only cluster admins may name other users."""
     project: ProjectAddress | None = None
-    """The only one for which it is good, as `domain/name`; null: that of the token which makes it,
-    else all."""
+    """The only project of the token, as `domain/name`.
+
+    Null means that of the token in use, or else all projects.
+    """
     read_only: StrictBool = False
     expires_at: Time | None = None
-    """Null: when the token ends which makes it, else never."""
+    """Null means the end of the token in use, or else never."""
 
 
 def create(actor: Actor, present: ApiToken | None, body: Mapping[str, Any]) -> tuple[ApiToken, str]:
-    """Make a token that gives no more than the `present` one; and its secret.
+    """Create a token with at most the rights of the `present` one. Return it with its secret.
 
-    Who is logged in with a password has no present one.
+    A caller who is logged in with a password has no present token.
     """
     authorize(actor, Action.TOKEN_CREATE)
     asked = TokenCreate.model_validate(body)
@@ -64,7 +66,7 @@ def create(actor: Actor, present: ApiToken | None, body: Mapping[str, Any]) -> t
 
 
 def revoke(actor: Actor, prefix: str, *, made_with: bool) -> list[ApiToken]:
-    """Revoke a token, effective at once; with `made_with` all that were made with it, too."""
+    """Revoke a token at once; with `made_with` also all tokens created with it."""
     token = token_get(actor, prefix, Action.TOKEN_REVOKE)
     if made_with:
         return token_revoke_made_with(prefix=token.prefix, by=actor.name)
@@ -72,7 +74,7 @@ def revoke(actor: Actor, prefix: str, *, made_with: bool) -> list[ApiToken]:
 
 
 def _bearer(actor: Actor, name: str | None) -> User:
-    """Whose token it becomes; raises `NotPermitted`, `InvalidInput`."""
+    """Return the bearer of the new token. Raises `NotPermitted` and `InvalidInput`."""
     own = require_user(actor)
     if name in {None, own.username}:
         return own
@@ -82,14 +84,14 @@ def _bearer(actor: Actor, name: str | None) -> User:
 
 
 def _project(actor: Actor, address: str | None) -> Project | None:
-    """What it is narrowed to; raises `InvalidInput` if the actor does not see that."""
+    """Return the token's only project. Raises `InvalidInput` if the caller cannot see it."""
     if address is None and actor.only_project_id is None:
         return None
     return project_resolve(actor, address, Action.PROJECT_READ)
 
 
 def _end(asked: TokenCreate, latest: datetime | None) -> datetime | None:
-    """When it ends; raises `InvalidInput` if that is past, or after the `latest`."""
+    """Return when the token ends. Raises `InvalidInput` if that is past or after `latest`."""
     wanted = asked.expires_at or latest
     if wanted is None:
         return None

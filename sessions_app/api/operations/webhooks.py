@@ -1,4 +1,4 @@
-"""Webhooks: made, changed, paused, asked for more, and deleted."""
+"""Operations on webhooks."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -42,7 +42,7 @@ class WebhookCreate(BaseModel):
     """`domain/name`."""
     url: Address
     event_types: EventTypes = []
-    """Types, or their beginnings with a `*` behind; none: all."""
+    """Types, or beginnings of types followed by `*`. Empty means all."""
     description: Description = ""
 
 
@@ -62,7 +62,7 @@ class NewSecret(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP), WHOLE] = 86_400
-    """Seconds for which the old secret signs, too."""
+    """Seconds for which the old secret also signs."""
 
 
 class Redeliver(BaseModel):
@@ -73,7 +73,7 @@ class Redeliver(BaseModel):
     delivery: Annotated[StrictInt, Field(ge=0, lt=2**63), WHOLE] | None = None
     since: Time | None = None
     state: Literal["failed", "delivered", "all"] = "failed"
-    """Of those since a time: what became of the last delivery of the event."""
+    """With `since`: the state of the event's last delivery."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -87,7 +87,7 @@ def _found(actor: Actor, webhook_id: UUID) -> WebhookEndpoint:
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> WebhookEndpoint:
-    """Make a webhook; its secret is to be told this once."""
+    """Create a webhook. Its secret is shown only now."""
     asked = WebhookCreate.model_validate(body)
     project = project_resolve(actor, asked.project, Action.WEBHOOK_WRITE)
     return endpoints.webhook_create(
@@ -100,7 +100,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> WebhookEndpoint:
 
 
 def change(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> WebhookEndpoint:
-    """Change what is named."""
+    """Change the given fields."""
     endpoint = _found(actor, webhook_id)
     asked = WebhookChanges.model_validate(body)
     sent = {k: v for k, v in asked.model_dump(exclude_unset=True).items() if v is not None}
@@ -116,7 +116,7 @@ def delete(actor: Actor, webhook_id: UUID) -> None:
 
 
 def new_secret(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> WebhookEndpoint:
-    """Make a new secret; for the time of the overlap the old one signs, too."""
+    """Create a new secret. The old one also signs during the overlap."""
     endpoint = _found(actor, webhook_id)
     overlap = timedelta(seconds=NewSecret.model_validate(body).overlap)
     endpoints.webhook_new_secret(endpoint, overlap=overlap, by=actor.name)
@@ -124,7 +124,7 @@ def new_secret(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> Webho
 
 
 def pause(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> WebhookEndpoint:
-    """Send nothing more; what happens meanwhile waits in the log."""
+    """Send nothing more; new events wait in the log."""
     endpoint = _found(actor, webhook_id)
     reason = CordonBody.model_validate(body).reason
     endpoints.webhook_pause(endpoint, reason=reason, by=actor.name)
@@ -132,19 +132,19 @@ def pause(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> WebhookEnd
 
 
 def resume(actor: Actor, webhook_id: UUID) -> WebhookEndpoint:
-    """Go on from where it was paused."""
+    """Continue from where it was paused."""
     endpoint = _found(actor, webhook_id)
     endpoints.webhook_resume(endpoint, by=actor.name)
     return endpoint
 
 
 def ping(actor: Actor, webhook_id: UUID) -> WebhookDelivery:
-    """Send a test message, also to one that is paused."""
+    """Send a test message, even if it is paused."""
     return endpoints.webhook_ping(_found(actor, webhook_id))
 
 
 def redeliver(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> int:
-    """Send one delivery again, or those since a time; how many they are."""
+    """Repeat one delivery, or those since a time, and return how many."""
     endpoint = _found(actor, webhook_id)
     asked = Redeliver.model_validate(body)
     return endpoints.webhook_redeliver(

@@ -1,1 +1,1 @@
-"""Records as the JSON of the contract. The schema of that JSON is in shapes/."""
+"""Renders records as the JSON that shapes/ describes."""

@@ -1,4 +1,4 @@
-"""Policies, categories and queues as JSON values."""
+"""Renders policies, categories and queues."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,8 @@ from sessions_app.selectors.policies import queues_visible, reading_of, revision
 
 
 def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:
-    """Each as its document and a `status`; of the queues that name it, those the actor may see."""
+    """Return each policy as its document and a `status`, with the using queues that the caller may
+    see."""
     revisions = revisions_current(policies)
     uses = policies_uses(policies, queues_visible(actor)) if policies else {}
     return [
@@ -45,7 +46,7 @@ def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
 
 
 def _document_json(document: PolicyDocument) -> dict[str, Any]:
-    """The document in the order in which people write it, which the database does not keep."""
+    """Return the document with its keys in the usual order, which the database does not keep."""
     told = document.document()
     if rules := told["spec"].get("rules"):
         first = ("name", "action")
@@ -67,7 +68,7 @@ def queue_json(queue: Queue) -> dict[str, Any]:
 
 
 def _usage_json(queue: Queue) -> dict[str, Any] | None:
-    # The scheduler's record, which knows of queues and not the other way round.
+    # The usage is a record of the scheduler, which depends on queues and not the other way round.
     usage = getattr(queue, "usage", None)
     if usage is None:
         return None

@@ -1,4 +1,4 @@
-"""Retry defaults and retry settings as JSON values."""
+"""Renders retry defaults and retry settings."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sessions_app.models import RetryDefaults, RetrySettings
 
 
 def defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, Any]:
-    """The inline policy and the bounds of a scope, as far as it has any."""
+    """Return the inline policy and the bounds of a scope, empty if it has none."""
     return {
         "scope": scope.name,
         "policy": in_short(row.policy) if row else {},
@@ -23,7 +23,7 @@ def defaults_json(scope: ConfigScope, row: RetryDefaults | None) -> dict[str, An
 
 
 def effective_json(scope: ConfigScope) -> dict[str, Any]:
-    """The merge of all layers, and which of them each field came from."""
+    """Return the merge of all layers, with the layer of each field."""
     merged = merge(policy_layers(scope.project, scope.domain))
     values = merged.policy.model_dump(mode="json")
     return {
@@ -45,7 +45,7 @@ def _bounds_json(bounds: MergedBounds) -> dict[str, Any]:
 
 
 def settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, Any]:
-    """The switch of a scope, and the one that holds with those above it."""
+    """Return the switch of a scope, and the strictest of it and those above it."""
     domain = scope.project.domain if scope.project else scope.domain
     body: dict[str, Any] = {
         "scope": scope.name,

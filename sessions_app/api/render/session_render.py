@@ -1,4 +1,4 @@
-"""Records as the JSON of the contract."""
+"""Renders sessions, attempts, decisions and job sets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _FOLLOWED = WAITING_RETRY | {RetryState.RETRIED}
 
 
 def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
-    """Sessions without their specification, for lists; a few queries whatever their number."""
+    """Return sessions without their specification, for lists, in a fixed number of queries."""
     counts = chain_counts(sessions)
     scopes = scopes_of(sessions)
     named = named_policies((each.project_id, each.retry_policies) for each in sessions)
@@ -44,7 +44,7 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
 
 
 def session_json(session: Session, actor: Actor) -> dict[str, Any]:
-    """One session with all that the actor may know of it."""
+    """Return one session with everything that the caller may see."""
     (body,) = with_chains([session], sessions_json([session]))
     return {**body, **spec_json(session, actor), **pending_json(session)}
 
@@ -52,7 +52,7 @@ def session_json(session: Session, actor: Actor) -> dict[str, Any]:
 def with_chains(
     sessions: Sequence[Session], told: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What `sessions_json` told, with the ids of each chain, oldest first."""
+    """Return the output of `sessions_json` with the ids of each chain, oldest first."""
     chains = chains_of(sessions)
     return [
         {**body, "retry_chain": chains[session.root_id]}
@@ -61,9 +61,10 @@ def with_chains(
 
 
 def spec_json(session: Session, actor: Actor) -> dict[str, Any]:
-    """What a session is to run, and what it was asked since; it comes with its spec and root.
+    """Return the specification of a session and the requests on it.
 
-    Who may not know what its variables are set to is told nulls.
+    The session was read with its spec and root. A caller who may not see the values of its
+    variables gets nulls.
     """
     spec = session.spec
     shown = permitted(actor, Action.SESSION_VALUES, project=session.project)
@@ -87,7 +88,7 @@ def spec_json(session: Session, actor: Actor) -> dict[str, Any]:
 
 
 def pending_json(session: Session) -> dict[str, Any]:
-    """Why a session waits, as far as it does."""
+    """Return why a session waits; nulls if it does not."""
     why = why_pending(session)
     return {
         "pending_reason": None if why is None else why.message,
@@ -134,14 +135,14 @@ def _session(
 
 
 def decision_of(session: Session) -> RetryDecision | None:
-    """A session's decision, if it was read along with it and there is one."""
+    """Return the decision that was read with a session, or None."""
     return getattr(session, "decision", None)
 
 
 def retry_state_json(
     session: Session, scope: RetryScope, named: Sequence[NamedPolicy]
 ) -> dict[str, Any]:
-    """What becomes of a session, in one object; `attempt` counts from 0.
+    """Return the retry state of a session; `attempt` counts from 0.
 
     `named` are the policies that apply to it, in order.
     """
@@ -176,7 +177,7 @@ def _paid(decision: RetryDecision | None) -> dict[str, Any] | None:
 
 
 def attempt_json(session: Session) -> dict[str, Any]:
-    """One attempt as a line of its chain; `attempt` counts from 0."""
+    """Return one attempt as a row of its chain; `attempt` counts from 0."""
     decision = decision_of(session)
     return {
         "id": session.pk,
@@ -197,7 +198,7 @@ def attempt_json(session: Session) -> dict[str, Any]:
 
 
 def decision_line(decision: RetryDecision) -> str:
-    """A decision in a line: what, when, why, and who pays."""
+    """Return a decision in one line: what, when, why, and which budget pays."""
     retries, by_hand = decision.action == "retry", decision.paid_by == MANUAL_BUDGET
     line = f"no retry: {decision.reason}"
     if retries:

@@ -1,1 +1,1 @@
-"""What bodies and queries may say. How they come over HTTP is in http/."""
+"""The allowed bodies and queries. Reading them from HTTP is in http/."""

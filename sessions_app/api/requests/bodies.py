@@ -1,4 +1,4 @@
-"""What may be sent to create a session, checked field by field."""
+"""The bodies that create and change sessions, checked field by field."""
 
 import math
 import re
@@ -31,15 +31,17 @@ MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
 MAX_CREATION_ID = 200
 MOST_SECRET = 512 * 1024
-"""Bytes of secrets of a session: what a Secret of Kubernetes and its etcd can hold, and some."""
+"""Most bytes of a session's secrets: roughly what a Secret of Kubernetes and its etcd can hold."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _UNSEEN = (
     r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
 )
-"""Control characters, and what has no width or turns the direction of the text around it: two names
-would look alike, and a line would be read in another order than it is written in."""
+"""Control characters, invisible ones and those that change the direction of text.
+
+With them two names could look alike, or a line could be read in another order than it is written.
+"""
 _CONTROL = re.compile(f"[{_UNSEEN}\U000e0000-\U000e0fff]")
 
 
@@ -74,7 +76,7 @@ def _lower(value: object) -> object:
 
 
 def one_line(value: str) -> str:
-    """A text for lists and logs; raises `ValueError`."""
+    """Return the text, which is for lists and logs. Raises `ValueError`."""
     if _CONTROL.search(value):
         raise ValueError("must not hold control, invisible or direction-changing characters")
     return value
@@ -92,7 +94,7 @@ def _quantity(value: object) -> object:
 
 
 def _resources(value: object) -> object:
-    # Checked here in one of its two forms, so that an error names the field and not the form.
+    # Both forms are checked here, so that an error names the field and not the form.
     check(value)
     return value
 
@@ -170,11 +172,13 @@ class SessionCreate(BaseModel):
     image: Annotated[StrictStr, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
     command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
-    """Behind `image` and `pod_spec`, either of which can do without it."""
+    """It comes after `image` and `pod_spec`, because it may be empty if one of them is given."""
     environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
     secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
-    """Variables whose values are stored encrypted and told to nobody but the run, 512 KiB together;
-    answers have their names."""
+    """Variables whose values are stored encrypted and shown to nobody but the run.
+
+    They may have 512 KiB together. Answers have only their names.
+    """
     resources: Resources = {}
     mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
@@ -192,7 +196,7 @@ class SessionCreate(BaseModel):
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
     ] = []
-    """Added to those of the queue."""
+    """They are added to those of the queue."""
 
     @field_validator("job_set")
     @classmethod
@@ -218,13 +222,13 @@ class SessionCreate(BaseModel):
     @field_validator("command")
     @classmethod
     def _something_to_run(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        # One that is missing in `data` was given, and is wrong itself.
+        # A field that is missing in `data` was given but is invalid.
         if not value and not info.data.get("image", "?") and not info.data.get("pod_spec", "?"):
             raise ValueError("give a command, an image or a pod_spec")
         return value
 
     def submission(self) -> Submission:
-        """The request as the service takes it."""
+        """Return the request in the service's form."""
         return Submission(
             name=self.name,
             job_set=self.job_set,
@@ -259,7 +263,7 @@ class SessionPreempt(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
-    """Told to whoever looks at the session."""
+    """A reason, which is shown to everybody who looks at the session."""
 
 
 class CordonBody(BaseModel):
@@ -276,9 +280,9 @@ class SessionRetry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     resources: Resources = {}
-    """Laid over those of the attempt before: an amount that is named replaces its own."""
+    """They change those of the previous attempt: a given amount replaces its own."""
 
     def changes(self) -> dict[str, Any]:
-        """The resources as the service takes them."""
+        """Return the resources in the service's form."""
         changes: dict[str, Any] = self.model_dump()["resources"]
         return changes

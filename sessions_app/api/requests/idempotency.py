@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: at the creation of a session it is the `creation_id`, elsewhere a mistake."""
+"""`Idempotency-Key`: it is the `creation_id` when a session is created, and an error elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,13 +28,13 @@ _ELSEWHERE = (
 
 
 def refuse_key(request: Request) -> None:
-    """Raise `InvalidInput` if a key came to a call that would pass it over."""
+    """Raise `InvalidInput` if a call that would ignore the key has one."""
     if HEADER in request.headers:
         raise InvalidInput({HEADER: [_ELSEWHERE]})
 
 
 def with_key(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with the key as its `creation_id`; raises `InvalidInput` where they differ."""
+    """Return the body with the key as its `creation_id`. Raises `InvalidInput` if they differ."""
     key = request.headers.get(HEADER)
     if key is None:
         return dict(body)

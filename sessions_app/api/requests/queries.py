@@ -1,4 +1,4 @@
-"""The query parameters of lists: strict, so that a misspelt filter does not silently do nothing."""
+"""The query parameters of lists. They are strict: a misspelt filter must not be ignored."""
 
 from dataclasses import fields
 from typing import Annotated, Literal, TypeVar
@@ -41,7 +41,7 @@ def _storable(value: str) -> str:
 
 
 ADDRESS_PATTERN = "^[^/]+/[^/]+$"
-"""Of `domain/name`, for the OpenAPI document: the words of a refusal say it better."""
+"""The pattern of `domain/name` for the OpenAPI document. Error messages do not quote it."""
 Text = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_storable)]
 
 
@@ -53,11 +53,11 @@ def _written_out(value: object) -> object:
 
 
 Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
-"""A bare number, which pydantic would take for seconds since 1970, is none."""
+"""A time. A bare number, which pydantic would read as seconds since 1970, is refused."""
 
 
 class PageQuery(BaseModel):
-    """Which page of a list."""
+    """The page of a list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +66,7 @@ class PageQuery(BaseModel):
 
 
 class SessionConditions(BaseModel):
-    """Which sessions are meant; all given ones must hold."""
+    """The conditions on sessions; all given ones must hold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +92,7 @@ class SessionConditions(BaseModel):
     search: Text | None = None
 
     def wanted(self) -> SessionsWanted:
-        """The same, as the selectors take it."""
+        """Return the conditions in the selectors' form."""
         return SessionsWanted(**{name: getattr(self, name) for name in _CONDITIONS})
 
 
@@ -119,12 +119,12 @@ class AttemptsQuery(BaseModel):
 
     @property
     def paged(self) -> bool:
-        """Whether less than all of it is wanted."""
+        """Return whether a page of the chain is asked for."""
         return bool(self.model_fields_set)
 
     @property
     def size(self) -> int:
-        """Of a page."""
+        """Return the size of the page."""
         return self.page_size or 50
 
 
@@ -138,9 +138,9 @@ class EventFilter(BaseModel):
 
 
 def events_wanted(model: type[Model], request: Request) -> Model:
-    """The query of a list of events, which goes on after `Last-Event-ID` if nothing else is said.
+    """Return the query of a list of events, which continues after `Last-Event-ID` by default.
 
-    The query wins: a client that follows `next` may go on sending its header.
+    The query wins, because a client that follows `next` may still send its header.
     """
     seen = {"after": last} if (last := request.headers.get("Last-Event-ID")) else {}
     query = request.query_params.copy()
@@ -176,7 +176,7 @@ class JobSetFilter(PageQuery):
 
 
 class LogQuery(BaseModel):
-    """Which part of a log is wanted: from a byte on, or the last lines."""
+    """The wanted part of a log: from a byte on, or the last lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -186,13 +186,14 @@ class LogQuery(BaseModel):
 
 
 def of_project(address: str) -> dict[str, str]:
-    """What a record of the project `domain/name` has; an address that is none is no project's."""
+    """Return the conditions on records of the project `domain/name`; an invalid address matches
+    none."""
     domain, _, name = address.partition("/")
     return {"project__domain__name": domain, "project__name": name}
 
 
 def query_of(model: type[Model], query: QueryDict) -> Model:
-    """The query parameters as `model`; raises `InvalidInput` for one that is given twice."""
+    """Return the query parameters as `model`. Raises `InvalidInput` for a repeated one."""
     if repeated := {name for name, values in query.lists() if len(values) > 1}:
         raise InvalidInput({name: ["is given more than once"] for name in sorted(repeated)})
     return model.model_validate(query.dict())

@@ -1,4 +1,4 @@
-"""Numbers as JSON has them: what JSON Schema takes for an integer, and large ones in short."""
+"""Whole numbers: `5.0` counts as an integer as in JSON Schema, and huge numbers are kept short."""
 
 from typing import Any
 
@@ -10,14 +10,17 @@ def _whole(value: object) -> object:
 
 
 WHOLE = BeforeValidator(_whole)
-"""After `StrictInt` and its bounds: `5.0` is 5; texts and booleans are no numbers."""
+"""A validator that goes after `StrictInt` and its bounds: `5.0` becomes 5; texts and booleans
+stay."""
 
 _LONGEST = 2**63
 
 
 def in_short(value: Any) -> Any:
-    """A stored JSON value with the numbers that the database writes out as they were sent: `1e308`
-    comes back as such, and not with 309 digits."""
+    """Return a stored JSON value with huge integers as floats.
+
+    The database returns `1e308` with 309 digits. Here it becomes `1e308` again.
+    """
     if isinstance(value, dict):
         return {key: in_short(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -31,17 +31,17 @@ class AuditFilter(PageQuery):
     action: Text | None = None
     object_type: Text | None = None
     object_id: Text | None = None
-    """Together with `object_type`."""
+    """It needs `object_type`."""
     project: Text | None = None
     """`domain/name`."""
     domain: Text | None = None
-    """The domain itself and its projects."""
+    """The entries of the domain itself and of its projects."""
     door: Door | None = None
     automatic: bool | None = None
-    """What the engine did, or what people did."""
+    """True for the engine's acts, false for people's."""
     session: UUID | None = None
     chain: UUID | None = None
-    """By the id of its first session."""
+    """The chain, by the id of its first session."""
     created_after: Time | None = None
     created_before: Time | None = None
 
@@ -52,7 +52,7 @@ class AuditFilter(PageQuery):
         return self
 
     def wanted(self) -> Wanted:
-        """What the selector looks for."""
+        """Return the conditions in the selector's form."""
         return Wanted(**{each.name: getattr(self, each.name) for each in fields(Wanted)})
 
 
@@ -88,7 +88,7 @@ class AuditView(RestView):
 
 
 def _cursor(text: str | None) -> tuple[bool, Place | None]:
-    """Whether newer entries are asked for, and beyond which place."""
+    """Return whether newer entries are asked for, and the place to continue from."""
     if text is None:
         return False, None
     try:
@@ -100,8 +100,10 @@ def _cursor(text: str | None) -> tuple[bool, Place | None]:
 
 
 def place_behind(cursor: str | None) -> Place | None:
-    """The place behind which a page begins; raises `NotFound` for a cursor that is none, or leads
-    to newer entries."""
+    """Return the place after which a page begins.
+
+    Raises `NotFound` for a cursor that is invalid or leads to newer entries.
+    """
     newer, place = _cursor(cursor)
     if newer:
         raise NotFound("the cursor is not one of ours")
@@ -109,7 +111,7 @@ def place_behind(cursor: str | None) -> Place | None:
 
 
 def cursor_behind(entry: AuditLog) -> str:
-    """The cursor of the older entries behind one."""
+    """Return the cursor of the entries that are older than one."""
     return f"b{_place(entry)}"
 
 
@@ -123,7 +125,7 @@ def _link(request: Request, cursor: str) -> str:
 
 
 def audit_json(entry: AuditLog) -> dict[str, Any]:
-    """An entry of the log."""
+    """Return an entry of the log."""
     before, after = entry.data.get("before"), entry.data.get("after")
     changed = isinstance(before, dict) and isinstance(after, dict)
     return {

@@ -1,4 +1,4 @@
-"""Cancel and retry by filter: an outcome for each session that the filter means."""
+"""Cancel and retry by filter, with an outcome for each matching session."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
@@ -21,7 +21,7 @@ Done = TypeVar("Done")
 
 
 class _BulkView(RestView):
-    """Tells what came of each session."""
+    """The base of views with an outcome for each session."""
 
     body_limit = settings.BULK_BODY_LIMIT_BYTES
 

@@ -1,4 +1,4 @@
-"""Many sessions in one call: each item has an outcome of its own, in the order of the request."""
+"""Submitting many sessions in one call. Each item has an outcome, in the order of the request."""
 
 from typing import Any, ClassVar
 

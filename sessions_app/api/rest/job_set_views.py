@@ -1,4 +1,4 @@
-"""Job sets: what a project has submitted under one name, and the one stream of all of it."""
+"""Job sets: the sessions that a project submitted under one name, and their common stream."""
 
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -25,7 +25,7 @@ from sessions_app.eventlog.reading import job_set_events, job_sets
 from sessions_app.selectors.sessions import job_set_project, projects_visible
 
 PROJECT_HEADER = "X-Reprise-Project"
-"""Tells the front whose job set it is to go on with."""
+"""The header that tells the front which project's job set to stream."""
 
 
 class JobSetsView(RestView):

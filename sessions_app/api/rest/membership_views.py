@@ -1,4 +1,4 @@
-"""Who works where, and as what, over REST."""
+"""Memberships over REST."""
 
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ class MembershipFilter(PageQuery):
     """Roles in the project (`domain/name`) itself."""
 
     def conditions(self) -> dict[str, Any]:
-        """What the memberships have to be."""
+        """Return the conditions on memberships."""
         found = {"user__username": self.user, "role": self.role, "domain__name": self.domain}
         if self.project is not None:
             found |= of_project(self.project)
@@ -98,7 +98,7 @@ class MembershipView(RestView):
 
 
 def membership_json(membership: Membership) -> dict[str, Any]:
-    """A membership, which comes with its user and its place."""
+    """Return a membership, which was read with its user and place."""
     return {
         "id": membership.pk,
         "user": membership.user.username,

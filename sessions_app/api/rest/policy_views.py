@@ -29,25 +29,25 @@ class PolicyFilter(ScopeQuery):
     """The filters of `GET /retry-policies/`; without a scope those of all scopes."""
 
     archived: bool = False
-    """Those that only unfinished chains name, in place of the others."""
+    """True lists archived policies only, which unfinished chains still use."""
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
     def apply(self, policies: QuerySet[RetryPolicy]) -> QuerySet[RetryPolicy]:
-        """Those that the filters hold for."""
+        """Return the policies that match the filters."""
         found = policies.filter(archived_at__isnull=not self.archived)
         return found if self.names == (None, None) else policies_of(found, *self.names)
 
 
 class PageQuery(ScopeQuery):
-    """As `ScopeQuery`, and the page."""
+    """A scope and a page."""
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
 class DocumentView(RestView):
-    """Reads and answers JSON or YAML."""
+    """The base of views that read and answer JSON or YAML."""
 
     parser_classes = (JSONDocumentParser, YAMLDocumentParser)
     renderer_classes = (JSONRenderer, YAMLRenderer)

@@ -31,7 +31,7 @@ class QueueFilter(PageQuery):
     cordoned: bool | None = None
 
     def conditions(self) -> dict[str, Any]:
-        """What the queues have to be."""
+        """Return the conditions on queues."""
         found: dict[str, Any] = {} if self.project is None else of_project(self.project)
         return found if self.cordoned is None else {**found, "cordoned": self.cordoned}
 

@@ -22,7 +22,7 @@ class QuotasView(RestView):
 
     @classmethod
     def at(cls, level: str) -> type[Self]:
-        """This view for a kind of scope, with the actions that belong to it."""
+        """Return this view for one level of scopes, with its actions."""
         read, write = operations.READ[level], operations.WRITE[level]
         actions = {"GET": read, "PUT": write, "PATCH": write, "DELETE": write}
         return type(cls.__name__, (cls,), {"level": level, "actions": actions})
@@ -53,7 +53,8 @@ class QuotasView(RestView):
 
 
 def quotas_json(scope: ConfigScope) -> dict[str, Any]:
-    """The limits of a scope as they can be sent again, and how all that hold there stand."""
+    """Return the limits of a scope in the form of the input, and the use of all that apply to
+    it."""
     standing = quotas_standing(scope)
     own = {each.name: each.limit for each in standing if each.scope == scope.name}
     counts = {name: int(own[name]) if name in own else None for name in (SESSIONS, PENDING)}

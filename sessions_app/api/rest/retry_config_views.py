@@ -21,7 +21,7 @@ from sessions_app.services.resources.retry_config import layer_version
 
 
 class DefaultsQuery(BaseModel):
-    """Whether to show the merge of all layers, too."""
+    """The query parameters of retry defaults. `effective` adds the merge of all layers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,13 +35,13 @@ class ScopeView(RestView):
 
     @classmethod
     def at(cls, level: str) -> "type[Self]":
-        """This view for one kind of scope, with the actions that belong to it."""
+        """Return this view for one level of scopes, with its actions."""
         read, write = operations.READ[level], operations.WRITE[level]
         actions = {"GET": read, "PUT": write, "PATCH": write, "DELETE": write}
         return type(cls.__name__, (cls,), {"level": level, "actions": actions})
 
     def scope(self, names: dict[str, str]) -> ConfigScope:
-        """The scope that the URL names, if the actor may do this to it."""
+        """Return the scope that the URL names, if the caller may do the action there."""
         return operations.config_scope(self.actor, names, self.required_action)
 
 

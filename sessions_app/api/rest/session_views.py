@@ -1,4 +1,4 @@
-"""Sessions: create, list, look, cancel, retry."""
+"""Sessions: create, list, show, cancel, preempt, retry."""
 
 from functools import partial
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ from sessions_app.services.sessions.logs import log_read, log_tail_offset
 
 
 def linked(request: Request, *told: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is told of sessions, and where the chain of each is listed."""
+    """Return rendered sessions with the address of each one's chain."""
     sessions = request.build_absolute_uri(reverse("api-sessions"))
     return [{**each, "chain_url": f"{sessions}{each['id']}/attempts/"} for each in told]
 
@@ -192,14 +192,14 @@ class EventsView(RestView):
 
 
 class PlainTextRenderer(BaseRenderer):
-    """Lets a client ask for `text/plain`; the view streams the bytes itself."""
+    """Lets a client ask for `text/plain`. The view streams the bytes itself."""
 
     media_type = "text/plain"
     format = "txt"
     charset = None
 
     def render(self, data: object, *_args: object, **_kwargs: object) -> bytes:
-        """Errors only: they are JSON whatever was asked for."""
+        """Render an error, which is always JSON."""
         return JSONRenderer().render(data)
 
 
@@ -223,7 +223,8 @@ class LogsView(RestView):
             raise NotFound("the log of this session was deleted when it was archived")
         wanted = query_of(LogQuery, request.query_params)
         start = log_start(session.pk, wanted)
-        # The front asks with a HEAD and sends the body itself: a slow reader holds no thread there.
+        # The front sends a HEAD and streams the body itself, so that a slow reader holds no thread
+        # here.
         body = () if request.method == "HEAD" else log_read(session.pk, start)
         response = StreamingHttpResponse(body, content_type="text/plain; charset=utf-8")
         response["X-Reprise-Log-Offset"] = str(start)
@@ -232,7 +233,7 @@ class LogsView(RestView):
 
 
 def log_start(session_id: UUID, wanted: LogQuery) -> int:
-    """The byte from which a log is wanted."""
+    """Return the byte from which a log is asked for."""
     if wanted.tail is not None:
         return log_tail_offset(session_id, wanted.tail)
     return wanted.offset or 0

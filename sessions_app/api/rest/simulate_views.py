@@ -1,4 +1,4 @@
-"""Simulate: what policies would decide, about given ends or about a project's own past."""
+"""Simulation: what policies would decide about given ends or about a project's own past."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,12 +23,12 @@ from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import InvalidInput
 
 WHOLE = 1024 * 1024
-"""Bytes; a larger answer is sent while it is made."""
+"""Bytes from which an answer is streamed while it is made."""
 _JSON = "application/json"
 
 
 class SimulateQuery(BaseModel):
-    """Whether to tell every decision, or with `chains=false` the sums alone."""
+    """The query parameters of a simulation. `chains=false` leaves only the sums."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,7 +69,7 @@ def _call_of(request: Request) -> SimulateCall:
 
 
 def _answer(text: Iterator[bytes], held: ExitStack) -> HttpResponseBase:
-    """A small answer whole, a large one while it is made; what is `held` is let go at its end."""
+    """Return a small answer at once, and stream a large one; `held` is released at its end."""
     begun: list[bytes] = []
     while sum(map(len, begun)) < WHOLE:
         piece = next(text, None)
@@ -81,7 +81,7 @@ def _answer(text: Iterator[bytes], held: ExitStack) -> HttpResponseBase:
 
 
 class _Sent:
-    """The pieces of an answer; Django closes it when the last was sent or the client is gone."""
+    """The pieces of an answer. Django closes it at the end, or when the client is gone."""
 
     def __init__(self, pieces: Iterator[bytes], held: ExitStack):
         self._pieces = pieces

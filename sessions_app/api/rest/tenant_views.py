@@ -1,4 +1,4 @@
-"""Domains and projects over REST. Their names are chosen once: they are part of addresses."""
+"""Domains and projects over REST. Their names cannot change, because they are part of addresses."""
 
 from typing import Any, ClassVar, TypeVar
 
@@ -30,7 +30,7 @@ class DomainFilter(PageQuery):
     """The beginning of the name."""
 
     def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Those that the filters hold for."""
+        """Return the rows that match the filters."""
         return rows if self.search is None else rows.filter(name__startswith=self.search)
 
 
@@ -40,7 +40,7 @@ class ProjectFilter(DomainFilter):
     domain: Text | None = None
 
     def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Those that the filters hold for."""
+        """Return the rows that match the filters."""
         found = super().apply(rows)
         return found if self.domain is None else found.filter(domain__name=self.domain)
 

@@ -37,7 +37,7 @@ class TokenFilter(PageQuery):
     """The prefix of the token that made them."""
 
     def conditions(self) -> Q:
-        """What the tokens have to be."""
+        """Return the conditions on tokens."""
         found = {
             "user__username": self.user,
             "executor_name": self.executor,
@@ -54,7 +54,7 @@ class TokenFilter(PageQuery):
 
 
 class RevokeQuery(BaseModel):
-    """Whether those go, too, that were made with it."""
+    """The query parameters of a revocation. `made_with` also revokes the tokens created with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -36,7 +36,7 @@ class WebhookFilter(PageQuery):
     paused: bool | None = None
 
     def conditions(self) -> dict[str, Any]:
-        """What the webhooks have to be."""
+        """Return the conditions on webhooks."""
         found: dict[str, Any] = {} if self.project is None else of_project(self.project)
         return found if self.paused is None else {**found, "paused_at__isnull": not self.paused}
 
@@ -49,7 +49,7 @@ class DeliveryFilter(PageQuery):
     type: Text | None = None
 
     def conditions(self) -> dict[str, Any]:
-        """What the deliveries have to be."""
+        """Return the conditions on deliveries."""
         asked = {"state": self.state, "session_id": self.session, "type": self.type}
         return {name: value for name, value in asked.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""Who the bearer of a token is."""
+"""The bearer of a token over REST."""
 
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ class WhoAmIView(RestView):
 
 
 def whoami_json(actor: Actor, token: ApiToken | None) -> dict[str, Any]:
-    """Who asks; None stands for a browser's session, which nothing narrows."""
+    """Return the caller; a None token stands for a browser's session, which has no restrictions."""
     return {
         "username": require_user(actor).username,
         "cluster_admin": actor.is_cluster_admin,

@@ -98,10 +98,13 @@ class QueueUsage(BaseModel):
     used: dict[str, str]
     """By resource; `sessions` is one of them."""
     share: float
-    """Of the pool, of the resource of which it has most."""
+    """The part of the pool that it holds, of the resource of which it holds most."""
     current_priority: float
     effective_priority: float
-    """Times the factor: the lowest is the next to get something."""
+    """The current priority times the factor.
+
+    The queue with the lowest value gets the next session.
+    """
     computed_at: datetime
 
 

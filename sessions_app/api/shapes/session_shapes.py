@@ -71,9 +71,9 @@ class SessionSummary(BaseModel):
     failure_category: str | None
     retry_counters: dict[str, int]
     chain_count: int
-    """How many attempts its chain has."""
+    """The number of attempts of its chain."""
     chain_url: str
-    """Where they are listed."""
+    """The address of the list of its attempts."""
     retry_state: SessionRetryState
 
 
@@ -88,7 +88,7 @@ class WhyPending(BaseModel):
 
     reason: Reason
     ahead: int
-    """Sessions of its queue that go before it; counted up to 1,000."""
+    """The sessions of its queue that go before it, counted up to 1,000."""
 
 
 class Session(SessionSummary):
@@ -98,14 +98,14 @@ class Session(SessionSummary):
     image: str
     command: list[str]
     environ: dict[str, str | None]
-    """Null where the caller, a viewer, may not know the value."""
+    """The value is null if the caller, a viewer, may not see it."""
     secret_environ: list[str]
     """The names of its secret variables."""
     resources: dict[str, Any]
     mounts: list[dict[str, Any]]
     ports: list[str]
     pod_spec: dict[str, Any] | None
-    """For a viewer with null in place of each `value` in an `env`."""
+    """For a viewer each `value` in an `env` is null."""
     labels: dict[str, str]
     cluster_size: int
     batch_timeout: float | None
@@ -115,14 +115,15 @@ class Session(SessionSummary):
     preempt_requested_at: datetime | None
     pending_reason: str | None
     why_pending: WhyPending | None
-    """Both of a session that has waited for some seconds, or waits for a quota."""
+    """Set, like `pending_reason`, for a session that has waited for some seconds or waits for a
+    quota."""
 
 
 class SubmittedSession(Session):
     """A session that was submitted."""
 
     warnings: list[str] = []
-    """What of the request has no effect; left out where there is nothing to say."""
+    """The fields of the request that have no effect; left out if there are none."""
 
 
 class SessionPage(BaseModel):

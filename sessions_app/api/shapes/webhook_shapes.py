@@ -15,14 +15,14 @@ class Webhook(BaseModel):
     url: str
     description: str
     event_types: list[str]
-    """None: all."""
+    """Empty means all types."""
     paused_at: datetime | None
     paused_reason: str
     failures: int
-    """Attempts that failed since the last one that did not."""
+    """Failed attempts since the last successful one."""
     failing_since: datetime | None
     previous_secret_until: datetime | None
-    """Until when the secret before signs, too."""
+    """The end of the time in which the previous secret also signs."""
     created_at: datetime
     created_by: str
 
@@ -46,7 +46,7 @@ class WebhookDelivery(BaseModel):
 
     id: int
     message_id: str
-    """The `webhook-id`, by which a receiver knows what it has had."""
+    """The `webhook-id`, by which a receiver detects repetitions."""
     type: str
     event_id: int | None
     session_id: UUID | None
@@ -56,7 +56,7 @@ class WebhookDelivery(BaseModel):
     created_at: datetime
     attempted_at: datetime | None
     next_attempt_at: datetime | None
-    """None while it waits for an earlier event of its session."""
+    """None also while it waits for an earlier event of its session."""
     finished_at: datetime | None
     response_code: int | None
     response_excerpt: str

@@ -1,4 +1,4 @@
-"""What may be sent to simulate: the shape of the body, and the checks of its parts."""
+"""The body of a simulation: its schema, and the checks of its parts."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -14,7 +14,7 @@ from sessions_app.api.requests.queries import Time
 
 MAX_CATEGORIES = 1000
 MAX_AT = 10**11
-"""Seconds, some 3,000 years: within the dates there are, whatever delays come on top."""
+"""Longest time in seconds, some 3,000 years. Delays on top of it still give valid dates."""
 
 
 def _lower(value: object) -> object:
@@ -22,7 +22,7 @@ def _lower(value: object) -> object:
 
 
 def _amounts(value: object) -> object:
-    """Amounts by resource, plain or in `requests` and `limits`; they stay as they are written."""
+    """Return amounts by resource, plain or as `requests` and `limits`, unparsed."""
     try:
         check(value)
     except ValueError as error:
@@ -35,7 +35,8 @@ def _refused(why: str) -> PydanticCustomError:
 
 
 class _Given(BaseModel):
-    """Types are not converted and unknown keys refused; a null counts as absent."""
+    """The base of given values: types are not converted, unknown keys are refused, null is
+    absent."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 

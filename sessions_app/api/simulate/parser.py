@@ -1,6 +1,6 @@
-"""Reading what is sent to simulate: strictly, and without ever holding all of it.
+"""Reads the body of a simulation strictly and without holding all of it.
 
-Each termination is checked and read as it comes; what is kept of it is what the engine looks at.
+Each termination is checked as it arrives. Only what the engine reads is kept.
 """
 
 import json
@@ -35,7 +35,7 @@ from sessions_app.services.chains.simulate import MAX_TERMINATIONS
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 MAX_ERRORS = 100
-"""Of a call with more wrong fields, so many are told."""
+"""Most wrong fields that an error names."""
 _PARTS = "send them in parts and add up the answers"
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -44,7 +44,7 @@ Errors = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class SimulateCall:
-    """What is to be tried, and on what: given chains, or a project's history."""
+    """The draft to try, and what to try it on: given chains or a project's history."""
 
     draft: Draft
     chains: list[Past] | None
@@ -52,7 +52,7 @@ class SimulateCall:
 
 
 class SimulateParser(BaseParser):
-    """The JSON body as a `SimulateCall`, named `call`.
+    """Parses the JSON body as a `SimulateCall`, named `call`.
 
     Raises `InvalidInput`, `BodyTooLarge`, and `TooLarge` for more terminations than one call takes.
     """
@@ -77,12 +77,12 @@ class SimulateParser(BaseParser):
 
 
 def read_call(body: bytes) -> SimulateCall:
-    """The call that a body of JSON is, for doors that have it in memory; raises as the parser."""
+    """Return the call in a JSON body that is in memory already. Raises the parser's errors."""
     return _Call(JSONReader(BytesIO(body), BODY_LIMIT_BYTES)).read()
 
 
 class _Call:
-    """Walks the body; what is wrong is collected by field, so that all of it is told at once."""
+    """Walks through the body and collects the errors by field, so that all are reported at once."""
 
     def __init__(self, reader: JSONReader):
         self._reader = reader
@@ -129,7 +129,7 @@ class _Call:
         self._reader.end()
 
     def _document(self, name: str) -> Any:
-        """A value in which no key is there twice, and nothing that no field may hold."""
+        """Return a value without repeated keys; None if it holds what no field may."""
         value = self._reader.value(strict=True)
         return value if self._may_be_said(name, value) else None
 
@@ -216,7 +216,7 @@ _NOT_TEXT = "string_unicode"
 
 
 def _storable(value: Any) -> Any:
-    """Facts are free text, so that what no database can hold is replaced and not refused."""
+    """Return facts with unstorable text replaced: they are free text, so they are not refused."""
     try:
         return parse_facts(json.dumps({"it": value}).encode())["it"]
     except RecursionError:
@@ -224,7 +224,7 @@ def _storable(value: Any) -> Any:
 
 
 class _Documents:
-    """The parts that are documents, each checked with its path; what is absent is None."""
+    """The document parts of the body, each checked with its path. Absent parts are None."""
 
     def __init__(self, members: Mapping[str, Any], errors: Errors):
         self._members = members
@@ -265,7 +265,7 @@ class _Documents:
             self._errors[name] = ["is not a known field"]
 
     def _list(self, name: str, kind: type[Model], most: int) -> list[Model] | None:
-        """The items, None if there is no list or one of them is wrong."""
+        """Return the items; None if there is no list or an item is invalid."""
         values = self._members.get(name)
         if values is None:
             return None
@@ -282,7 +282,7 @@ class _Documents:
 
     def _read(self, kind: type[Model], value: Any, path: str) -> Model | None:
         if kind is PolicyDocument and isinstance(value, dict):
-            # What the server shows of a policy may be sent back.
+            # A policy may be sent back as the server shows it.
             value = {key: item for key, item in value.items() if key != "status"}
         try:
             return kind.model_validate(value)

@@ -1,4 +1,4 @@
-"""The answer of a simulation as JSON text, sent while it is made: none of it is ever whole."""
+"""Renders a simulation as JSON text in pieces, so that the whole answer is never in memory."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Any
 from retry.simulate import Attempt, Outcome
 
 PIECE = 64 * 1024
-"""Characters sent at once, or a little more."""
+"""Least characters of a piece."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -15,9 +15,9 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 def simulation_text(
     simulated: Iterable[Attempt | Outcome], summary: Callable[[], dict[str, Any]], *, chains: bool
 ) -> Iterator[bytes]:
-    """`{"chains": [...], "summary": {...}}`; `summary` is asked when the last chain is done.
+    """Yield `{"chains": [...], "summary": {...}}`; `summary` is called after the last chain.
 
-    Without `chains` the list of them is empty and only the sums are told.
+    Without `chains` the list is empty and only the sums are given.
     """
     pieces: list[str] = []
     size = 0
@@ -57,7 +57,7 @@ def _chains(simulated: Iterable[Attempt | Outcome]) -> Iterator[str]:
 
 
 def simulated_json(attempt: Attempt) -> dict[str, Any]:
-    """One attempt and what was decided about its end."""
+    """Return one attempt and the decision about its end."""
     decision = attempt.decision
     if decision is None:
         return {"attempt": attempt.number, "session_id": attempt.session_id, **_SUCCEEDED}

@@ -1,4 +1,4 @@
-"""One simulation of many: what every door that takes one does."""
+"""Running simulations, with a limit on how many run at once."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -17,14 +17,14 @@ from sessions_app.selectors.sessions import project_resolve
 from sessions_app.services.chains.simulate import HistorySimulation, simulate_history
 
 SIMULATIONS = 8
-"""At once in one process: half of the front's threads, however slowly they are read."""
+"""Most simulations at once in one process: half of the front's threads, as readers may be slow."""
 _SLOTS = BoundedSemaphore(SIMULATIONS)
 Simulated = tuple[Iterable[Attempt | Outcome], Callable[[], dict[str, Any]]]
-"""What is decided, as it is made, and the sums, which are complete when all of it was."""
+"""The decisions as they are made, and the sums, which are complete after the last decision."""
 
 
 class Busy(APIException):
-    """Enough simulations run already."""
+    """Enough simulations are running already."""
 
     status_code = 503
     default_detail = f"{SIMULATIONS} simulations are running already; try again"
@@ -33,14 +33,14 @@ class Busy(APIException):
 
 
 def take_slot(held: ExitStack) -> None:
-    """Be one of those that run, until `held` is closed; raises `Busy`."""
+    """Take a slot until `held` is closed. Raises `Busy`."""
     if not _SLOTS.acquire(blocking=False):
         raise Busy
     held.callback(_SLOTS.release)
 
 
 def simulated(actor: Actor, call: SimulateCall) -> Simulated:
-    """What a call asks for, by the engine's own code; nothing is changed."""
+    """Run the simulation with the engine's own code. It changes nothing."""
     if call.history is not None:
         history = _history(actor, call.draft, call.history)
         return history, history.tally.history_summary

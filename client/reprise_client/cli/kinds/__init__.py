@@ -1,4 +1,4 @@
-"""The kinds of things that documents describe, in the order in which they need each other."""
+"""The kinds of things that documents describe, in the order in which they depend on each other."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -30,7 +30,7 @@ KINDS: tuple[Kind[Any], ...] = (
 
 
 def kind_called(word: str) -> Kind[Any]:
-    """The kind that a person means; raises `CommandError`."""
+    """Return the kind for a typed word. Raises `CommandError`."""
     for kind in KINDS:
         if word.lower() in kind.words:
             return kind
@@ -42,5 +42,5 @@ def kind_called(word: str) -> Kind[Any]:
 
 
 def kind_named(name: object) -> Kind[Any] | None:
-    """The kind of a document."""
+    """Return the kind of a document, or None."""
     return next((kind for kind in KINDS if kind.name == name), None)

@@ -1,4 +1,4 @@
-"""What the commands `apply`, `get`, `describe` and `delete` know of one kind of thing."""
+"""The base of all kinds of things that `apply`, `get`, `describe` and `delete` handle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 API_VERSION = "reprise/v1"
 ARMADA = "armadaproject.io/v1"
-"""What Armada's own documents of the same form have in its place."""
+"""The `apiVersion` of Armada's own documents of the same form."""
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
 P = ParamSpec("P")
@@ -30,14 +30,15 @@ Row = Sequence[str | Text]
 
 
 class How(Enum):
-    """What is wanted of a document: to make what it describes, to change it, or whichever fits."""
+    """The mode of a command: create what a document describes, change it, or whichever fits."""
 
     APPLY = auto()
     CREATE = auto()
     UPDATE = auto()
 
     def require(self, *, there: bool) -> None:
-        """Raise `CommandError` if what is wanted cannot be, since the thing is there, or is not."""
+        """Raise `CommandError` if the mode does not allow that the thing exists, or does not
+        exist."""
         if there and self is How.CREATE:
             raise CommandError("it is there already; change it: reprise update -f FILE", INVALID)
         if not there and self is How.UPDATE:
@@ -46,7 +47,7 @@ class How(Enum):
 
 @dataclass(frozen=True)
 class Applied:
-    """What became of a document; `revision` is None of what has none."""
+    """The result of applying a document. `revision` is None for kinds without revisions."""
 
     address: str
     outcome: str
@@ -63,7 +64,10 @@ class FieldError(CommandError):
 
 
 class Kind(ABC, Generic[Item]):
-    """One kind: `name` as documents write it, `words` as people type it, the plural first."""
+    """The base of a kind.
+
+    `name` is its name in documents; `words` are typed names, the plural first.
+    """
 
     name: ClassVar[str]
     words: ClassVar[tuple[str, ...]]
@@ -71,13 +75,13 @@ class Kind(ABC, Generic[Item]):
     needs_name: ClassVar[bool] = True
     heads: ClassVar[Sequence[str]]
     made_by: ClassVar[str] = "reprise apply -f FILE"
-    """The command that makes the first one."""
+    """The command that creates the first one."""
     wide_heads: ClassVar[Sequence[str]]
-    """Those that `-o wide` adds."""
+    """The further columns of `-o wide`."""
 
     @property
     def label(self) -> str:
-        """What stands before the name in the lines of `apply` and `delete`."""
+        """Return the prefix of names in the lines of `apply` and `delete`."""
         return self.name.lower()
 
     # Documents
@@ -87,43 +91,43 @@ class Kind(ABC, Generic[Item]):
         yield from ()
 
     def versions(self) -> tuple[str, ...]:
-        """What a document may have as its `apiVersion`, our own first."""
+        """Return the valid values of `apiVersion`, ours first."""
         return (API_VERSION,)
 
     @abstractmethod
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        """Make or change what a document says; `asked` is the scope that the options name.
+        """Create or change what a document describes; `asked` is the scope from the options.
 
         Raises `FieldError` and what the SDK raises.
         """
 
     def field_path(self, name: str) -> str:
-        """The path in a document of a field that the server's answer names."""
+        """Return the path in the document of a field that the server names."""
         return name
 
     @abstractmethod
     def document(self, item: Item) -> dict[str, Any]:
-        """Valid input for `apply`, with a `status` that it passes over."""
+        """Return the item as valid input for `apply`, with a `status` that `apply` ignores."""
 
     # Things
 
     @abstractmethod
     def all(self, client: Client, home: Scope | None) -> Iterable[Item]:
-        """Those within reach of a scope; without one all that may be seen."""
+        """Return the items usable in a scope; without a scope all that the user may see."""
 
     @abstractmethod
     def find(self, client: Client, typed: str, home: Scope) -> Item:
-        """The one that was typed; raises `CommandError` if there is none."""
+        """Return the item with the typed name. Raises `CommandError` if there is none."""
 
     @abstractmethod
     def delete(self, client: Client, item: Item) -> str:
-        """Delete it; what became of it, such as `deleted`."""
+        """Delete the item. Return the result, such as `deleted`."""
 
     @abstractmethod
     def address(self, item: Item) -> str:
-        """What `find` finds it by."""
+        """Return the name by which `find` finds the item."""
 
     @abstractmethod
     def row(self, item: Item, now: datetime) -> Row: ...
@@ -140,7 +144,7 @@ class Kind(ABC, Generic[Item]):
 
 
 class Named(Protocol):
-    """What a name alone tells apart, as the SDK's models are."""
+    """A model that is identified by its name alone."""
 
     @property
     def name(self) -> str: ...
@@ -152,7 +156,10 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 class NamedKind(Kind[NamedItem]):
-    """Of things that a name alone tells apart; `spec_keys` are what a document says of one."""
+    """The base of kinds that are identified by a name alone.
+
+    `spec_keys` are the fields of the `spec`.
+    """
 
     metadata_keys = ("name",)
     spec_keys: ClassVar[Sequence[str]]
@@ -179,7 +186,7 @@ class NamedKind(Kind[NamedItem]):
 
 
 def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) -> Item | None:
-    """What a call of the SDK reads; None if there is no such thing."""
+    """Return the result of an SDK call, or None if the thing does not exist."""
     try:
         return read(*args, **kwargs)
     except ApiError as error:
@@ -191,7 +198,10 @@ def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) ->
 def found_or_made(
     read: Callable[[], Item | None], create: Callable[[], Item], how: How
 ) -> tuple[Item | None, Item | None]:
-    """What is there, or else what was made now; raises what `create` and `How.require` do."""
+    """Return (existing item, None), or (None, new item).
+
+    Raises what `create` and `How.require` raise.
+    """
     before = read()
     how.require(there=before is not None)
     if before is not None:
@@ -199,14 +209,14 @@ def found_or_made(
     try:
         return None, create()
     except ApiError as error:
-        # Somebody else may have made it since.
+        # Somebody else may have created it since.
         if error.status != 409 or how is How.CREATE or (before := read()) is None:
             raise
         return before, None
 
 
 def changed(before: Any, after: Any, *fields: str) -> str:
-    """`configured` or `unchanged`, by what an answer says before and after."""
+    """Return `configured` or `unchanged`, by comparing fields of the answers before and after."""
     same = all(getattr(before, name) == getattr(after, name) for name in fields)
     return UNCHANGED if same else CONFIGURED
 

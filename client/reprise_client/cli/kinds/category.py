@@ -1,4 +1,4 @@
-"""Failure categories."""
+"""The kind of failure categories."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class CategoryKind(NamedKind["FailureCategory"]):
 
 
 def _rules(client: Client, item: FailureCategory) -> list[str]:
-    """The rules of all policies that ask for a category, as `policy/rule`."""
+    """Return the rules of all policies that use a category, as `policy/rule`."""
     kind = PolicyKind()
     return [
         f"{kind.address(policy)}/{rule_label(rule)}"

@@ -1,4 +1,4 @@
-"""Retry defaults: the inline policy and the bounds of the cluster, of domains and of projects."""
+"""The kind of retry defaults: inline policy and bounds of the cluster, domains and projects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
         new = before.updated_at is None
         how.require(there=not new)
         if (before.policy, before.bounds) == (policy, bounds):
-            # Each write is audited, also if it changes nothing.
+            # Writing would add an audit entry even without a change.
             return Applied(self.address(before), UNCHANGED)
         after = client.retry_defaults_put(
             policy=policy, bounds=bounds, if_match=before.etag, **query
@@ -82,7 +82,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[RetryDefaults]:
-        """Those of a scope and of the ones above it, the farthest first.
+        """Return the layers of a scope and of those above it, the cluster's first.
 
         A token of one project does not see its domain's.
         """
@@ -93,7 +93,8 @@ class DefaultsKind(Kind["RetryDefaults"]):
         return [layer for layer in layers if layer is not None]
 
     def find(self, client: Client, typed: str, home: Scope) -> RetryDefaults:
-        """Of `cluster`, a domain or `domain/project`; nothing typed: of the scope itself."""
+        """Return the layer of `cluster`, a domain or `domain/project`; if nothing is typed, of the
+        scope."""
         scope = Scope.at(typed) if typed else home
         found = _read(client, scope, effective=True)
         if found is None:
@@ -185,7 +186,7 @@ def _effective(
             for name, each in values.items()
         ),
     )
-    made.columns[-1].no_wrap = False  # the causes are many
+    made.columns[-1].no_wrap = False  # there are many causes
     return made
 
 

@@ -1,4 +1,4 @@
-"""Executors: who runs sessions, whom they serve, and how they are."""
+"""The kind of executors: which projects they serve, and their health."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from reprise_client.models import Executor, ExecutorLease, ExecutorNode
 
 SPEC: Mapping[str, Any] = {"projects": [], "unconfirmed_after": None}
-"""What can be applied, and what a document means that leaves it out."""
+"""The fields of a `spec`, with the values that an omitted field stands for."""
 SHOWN = 20
-"""Nodes and leases that a description lists."""
+"""Most nodes and leases in a description."""
 STYLES = {"alive": "green", "late": "yellow", "silent": "red"}
 
 
@@ -51,7 +51,10 @@ class ExecutorKind(NamedKind["Executor"]):
         asked: Scope | None,
         how: How,
     ) -> Applied:
-        """Changes one that is there: what makes one has to take its token."""
+        """Change an existing executor.
+
+        Documents cannot create one, because its token must be shown.
+        """
         name = str(data["metadata"]["name"])
         before = found_or_none(client.executor, name)
         if before is None:

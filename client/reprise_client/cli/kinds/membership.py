@@ -1,4 +1,4 @@
-"""Who works where, and as what."""
+"""The kind of memberships: who has which role where."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MembershipKind(Kind["Membership"]):
             how,
         )
         if before is None:
-            assert after is not None  # noqa: S101  # it was made, then
+            assert after is not None  # noqa: S101  # it was created just now
             return Applied(self.address(after), CREATED)
         after = client.membership_change(before.id, role)
         return Applied(self.address(after), changed(before, after, "role"))
@@ -80,7 +80,10 @@ class MembershipKind(Kind["Membership"]):
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Membership]:
-        """Of a project those of its domain, too, which hold there."""
+        """Return the memberships.
+
+        For a project, those of its domain are included: they apply there, too.
+        """
         if home is None or home.domain is None:
             return client.memberships()
         return chain.from_iterable(
@@ -88,7 +91,8 @@ class MembershipKind(Kind["Membership"]):
         )
 
     def find(self, client: Client, typed: str, home: Scope) -> Membership:
-        """Of a user in the project or its domain, or by its whole address."""
+        """Return a user's membership in the project or its domain, or the one with the full
+        address."""
         place, _, user = typed.rpartition("/")
         line = [Scope.at(place)] if place else [each for each in home.line() if each.domain]
         for scope in line:
@@ -117,7 +121,7 @@ class MembershipKind(Kind["Membership"]):
 
 
 def members(client: Client, scope: Scope) -> Iterator[RenderableType]:
-    """Those of a place, as a part of its description."""
+    """Yield the memberships of a scope, as a section of its description."""
     kind = MembershipKind()
     found = list(kind.all(client, scope))
     if found:

@@ -1,4 +1,4 @@
-"""Named retry policies."""
+"""The kind of named retry policies."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
         return (each for each in client.retry_policies() if _scope(each).address in reach)
 
     def find(self, client: Client, typed: str, home: Scope) -> NamedRetryPolicy:
-        """By its name in the scope or one above, or by its whole address.
+        """Return the policy with this name in the scope or one above, or with the full address.
 
-        A name is unique along that line, save for archived policies, which come last.
+        A name is unique in these scopes, except for archived policies, which come last.
         """
         place, _, name = typed.rpartition("/")
         line = [Scope.at(place)] if place else home.line()
@@ -165,7 +165,7 @@ def _read(client: Client, name: str, scope: Scope) -> NamedRetryPolicy | None:
 
 
 def _live(found: NamedRetryPolicy | None) -> NamedRetryPolicy | None:
-    """None of an archived one, too: it is made anew, as one that was never there."""
+    """Return None for an archived policy, too: applying its document creates a new one."""
     return None if found is None or found.status.archived_at else found
 
 

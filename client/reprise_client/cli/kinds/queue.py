@@ -1,4 +1,4 @@
-"""Queues of projects."""
+"""The kind of queues."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class QueueKind(Kind["Queue"]):
         return (each for each in client.queues() if _within(each, home))
 
     def find(self, client: Client, typed: str, home: Scope) -> Queue:
-        """By its name in the project, or by its whole address."""
+        """Return the queue with this name in the project, or with the full address."""
         address = typed if "/" in typed else f"{project_meant(client, home)}/{typed}"
         found = found_or_none(client.queue, address)
         if found is None:
@@ -142,7 +142,7 @@ def _share(queue: Queue) -> str:
 
 
 def project_meant(client: Client, scope: Scope | None) -> str:
-    """The project of a queue that is typed or described; raises `CommandError` if none is known."""
+    """Return the project of a queue. Raises `CommandError` if no project is known."""
     home = home_scope(client, scope)
     if home.project is None:
         raise CommandError("a queue is a project's: name it with --project DOMAIN/NAME", USAGE)

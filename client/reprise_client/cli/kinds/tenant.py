@@ -1,4 +1,4 @@
-"""Domains and projects."""
+"""The kinds of domains and projects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def nothing_said(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The faults of the `spec` of a kind that says nothing in it."""
+    """Yield the faults of a `spec` that must be empty."""
     for key in spec:
         yield f"spec.{key}", "is not a known field"
 
@@ -140,13 +140,16 @@ class ProjectKind(Kind["Project"]):
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Project]:
-        """All of a domain; of a project's scope all that one may see: it has none below it."""
+        """Return the domain's projects.
+
+        For the scope of a project return all that the user may see.
+        """
         if home is not None and home.project is None:
             return client.projects(domain=home.domain)
         return client.projects()
 
     def find(self, client: Client, typed: str, home: Scope) -> Project:
-        """By its whole address, or by its name in the domain."""
+        """Return the project with this full address, or with this name in the domain."""
         address = typed if "/" in typed or home.domain is None else f"{home.domain}/{typed}"
         found = found_or_none(client.project_get, address) if "/" in address else None
         if found is None:

@@ -1,4 +1,4 @@
-"""Tokens: by their first characters, never with what they are used by."""
+"""The kind of tokens. They are named by their prefix; the secret part is never shown."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TokenKind(Kind["Token"]):
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Token]:
-        """One's own; a cluster admin's with `home` None: all."""
+        """Return the user's own tokens; all of them for a cluster admin if `home` is None."""
         return client.tokens(user=None if home is None else client.whoami().username)
 
     def find(self, client: Client, typed: str, home: Scope) -> Token:

@@ -1,4 +1,4 @@
-"""Webhooks of projects, as `get`, `describe` and `delete` know them."""
+"""The kind of webhooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SPEC = ("url", "event_types", "description")
 SHOWN = 10
-"""Deliveries that a description lists."""
+"""Most deliveries in a description."""
 DELIVERY_HEADS = ("DELIVERY", "TYPE", "SESSION", "STATE", "ATTEMPTS", "ANSWER", "WHEN")
 STYLES = {"delivered": "green", "waiting": "yellow", "failed": "red"}
 
@@ -52,7 +52,10 @@ class WebhookKind(Kind["Webhook"]):
         asked: Scope | None,
         how: How,
     ) -> Applied:
-        """Changes one that is there: what makes one has to take its secret."""
+        """Change an existing webhook.
+
+        Documents cannot create one, because its secret must be shown.
+        """
         number = str(data["metadata"]["name"])
         before = found_or_none(client.webhook, number)
         if before is None:
@@ -122,7 +125,7 @@ class WebhookKind(Kind["Webhook"]):
 
 
 def webhook_typed(client: Client, typed: str) -> Webhook:
-    """The webhook whose id, or its beginning, was typed; raises `CommandError`."""
+    """Return the webhook with this id, or with an id that starts so. Raises `CommandError`."""
     if len(typed) == 36 and (found := found_or_none(client.webhook, typed)) is not None:
         return found
     begun = [each for each in client.webhooks() if each.id.startswith(typed)] if typed else []
@@ -150,7 +153,7 @@ def _delivery_row(delivery: WebhookDelivery, now: datetime) -> Row:
 
 
 def answer_words(delivery: WebhookDelivery) -> str:
-    """What the receiver said last, such as `204 in 12 ms`."""
+    """Return the receiver's last answer, such as `204 in 12 ms`."""
     if delivery.response_code is None:
         return delivery.error
     return f"{delivery.response_code} in {delivery.latency_ms} ms"

@@ -1,4 +1,4 @@
-"""What changes something: one mutation for each writing call of REST."""
+"""The mutations: one for each writing call of REST."""
 
 from sessions_app.api.graphql.mutations.bulk import BulkMutations
 from sessions_app.api.graphql.mutations.categories import CategoryMutations
@@ -26,4 +26,4 @@ class Mutations(
     TokenMutations,
     WebhookMutations,
 ):
-    """The fields of the root `Mutation` that this room has."""
+    """The fields of the root `Mutation` from this package."""

@@ -1,8 +1,8 @@
-"""What all mutations have in common: an input like REST's body, and errors as a part of the answer.
+"""The base of all mutations: an input like REST's body, and errors as part of the answer.
 
-A mutation is one call of a service, which is one transaction: it is done whole, or refused with
-nothing changed. What the caller can put right is told in `errors` of the payload; that of a broken
-call (no token, a document that does not fit the schema, a failure on our side) is a GraphQL error.
+A mutation is one call of a service, which is one transaction: it is done completely, or refused
+without a change. Errors that the caller can fix are in `errors` of the payload. A broken call (no
+token, a document that does not fit the schema, a failure on our side) is a GraphQL error.
 """
 
 from collections.abc import Mapping
@@ -53,9 +53,9 @@ class MutationError(graphene.ObjectType):
 
 
 def errors_of(error: Exception, model: type[BaseModel] | None = None) -> list[dict[str, Any]]:
-    """A refusal as it is told in a payload; raises `error` again if it is none.
+    """Return the errors of a payload for a refusal; raise `error` again if it is none.
 
-    `model` is what was sent.
+    `model` is the model of the input.
     """
     told = problem_of(error)
     if told["status"] >= 500:
@@ -76,13 +76,16 @@ def _named(model: type[BaseModel] | None, name: str) -> str:
 
 
 class Change(relay.ClientIDMutation):
-    """The base of all mutations: `perform` does it, and gives the fields of the payload."""
+    """The base of all mutations.
+
+    `perform` makes the change and returns the fields of the payload.
+    """
 
     class Meta:
         abstract = True
 
     checked_by: ClassVar[type[BaseModel] | None] = None
-    """What checks the input, but for the fields that say what the call is about."""
+    """The model that checks the input, except for the fields that identify the object."""
 
     @classmethod
     def __init_subclass_with_meta__(
@@ -92,9 +95,10 @@ class Change(relay.ClientIDMutation):
         kinds: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """graphene's hook: `body` gives the input its fields, and `checked_by` gives none.
+        """Build the input and the `errors` field when graphene defines the class.
 
-        `kinds` are the types of fields whose model says less.
+        `body` gives the input its fields; `checked_by` only checks them. `kinds` are more exact
+        types of some fields.
         """
         cls.checked_by = body or checked_by
         fields = input_fields(body, kinds) if body else {}
@@ -107,7 +111,7 @@ class Change(relay.ClientIDMutation):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do it; `given` is the input as a JSON object with the names of REST."""
+        """Make the change. `given` is the input as a JSON object with REST's names."""
         raise NotImplementedError
 
     @classmethod
@@ -117,7 +121,7 @@ class Change(relay.ClientIDMutation):
         named = given.pop("client_mutation_id", None)
         try:
             told = cls.perform(info.context, checked(given))
-        except Exception as error:  # noqa: BLE001  # what is no refusal is raised again
+        except Exception as error:  # noqa: BLE001  # others are raised again
             errors = errors_of(error, cls.checked_by)
             GRAPHQL_ERRORS.labels(errors[0]["code"]).inc()
             return cls(errors=errors, client_mutation_id=named)
@@ -125,7 +129,7 @@ class Change(relay.ClientIDMutation):
 
 
 class Deletion(Change):
-    """The base of mutations that delete something with an id."""
+    """The base of mutations that delete an object with an id."""
 
     class Meta:
         abstract = True
@@ -134,7 +138,7 @@ class Deletion(Change):
 
 
 class IfMatch:
-    """The input of what can be changed by two at the same time."""
+    """The input field that guards against concurrent changes."""
 
     if_match = graphene.String(
         description="The `version` of what was read; refused as `OUTDATED` if it was changed since."
@@ -142,7 +146,7 @@ class IfMatch:
 
 
 def expected_of(given: dict[str, Any]) -> Expected | None:
-    """What `ifMatch` says, which is taken out; raises `InvalidInput`."""
+    """Take `ifMatch` out of the input and return it. Raises `InvalidInput`."""
     version = given.pop("if_match", None)
     if version is None:
         return None

@@ -1,4 +1,7 @@
-"""Mutations of many sessions: an outcome for each, and one that is refused stops no other."""
+"""Mutations of many sessions, with an outcome for each.
+
+A refused session does not stop the others.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +29,7 @@ from sessions_app.services.chains.manual_retry import Granted
 from sessions_app.services.sessions.submit import Submitted
 
 Told = dict[str, Any]
-"""What became of one session, by the names of the fields of an outcome."""
+"""The outcome of one session, by the names of its fields."""
 _SAID = {
     "created": "a new session",
     "exists": "its `creationId` was known",
@@ -48,14 +51,14 @@ def _outcomes(name: str, *values: str) -> Any:
 
 
 class _Outcome:
-    """What all outcomes tell."""
+    """The fields that all outcomes have."""
 
     errors = graphene.List(graphene.NonNull(MutationError), required=True)
     session = graphene.Field(Session, description="The session that it is about, if there is one.")
 
     @staticmethod
     def resolve_session(source: Peer[Told], info: Any) -> Any:
-        """Read for all outcomes at once."""
+        """Return the session; those of all outcomes are read at once."""
         return source.ask("session", partial(_sessions, actor_of(info), "session_id"))
 
 
@@ -103,7 +106,7 @@ class RetryOutcome(_Outcome, graphene.ObjectType):
 
     @staticmethod
     def resolve_next_session(source: Peer[Told], info: Any) -> Any:
-        """Read for all outcomes at once."""
+        """Return the new attempt; those of all outcomes are read at once."""
         return source.ask("next", partial(_sessions, actor_of(info), "next_session_id"))
 
 
@@ -130,7 +133,7 @@ class CreateSessions(Change):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """As `POST /sessions/bulk/`."""
+        """Do what `POST /sessions/bulk/` does."""
         outcomes = calls.sessions_create(context.actor, given)
         told = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
         return {"results": _peers(CreateOutcome, told)}
@@ -149,7 +152,7 @@ def _created(place: int, outcome: Submitted | calls.Refusal) -> Told:
 
 
 class ByFilter:
-    """The input of what is done to the newest attempts that a filter means."""
+    """The input of mutations on the newest attempts that match a filter."""
 
     filter = SessionFilterInput(required=True)
     dry_run = graphene.Boolean(description="Say what would happen, and change nothing.")
@@ -158,7 +161,7 @@ class ByFilter:
 
 
 class _Some(Change):
-    """A mutation of what a filter means."""
+    """The base of mutations on sessions that match a filter."""
 
     class Meta:
         abstract = True
@@ -179,7 +182,7 @@ class CancelSessions(_Some):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """As `POST /sessions/bulk-cancel/`."""
+        """Do what `POST /sessions/bulk-cancel/` does."""
         done = calls.sessions_cancel(context.actor, _asked(given))
         return _told(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
@@ -197,13 +200,13 @@ class RetrySessions(_Some):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """As `POST /sessions/bulk-retry/`."""
+        """Do what `POST /sessions/bulk-retry/` does."""
         done = calls.sessions_retry(context.actor, _asked(given))
         return _told(RetryOutcome, done, _retried)
 
 
 def _asked(given: Told) -> Told:
-    """The body, with keys in place of global ids."""
+    """Return the body, with keys in place of global ids."""
     wanted = with_session_keys(given["filter"], "root", "parent")
     return {**with_session_keys(given, "after"), "filter": wanted}
 
@@ -232,7 +235,7 @@ _NO_CHILD = {"next_session_id": None, "due_at": None}
 
 
 class BulkMutations:
-    """Of many sessions."""
+    """The mutations of many sessions."""
 
     create_sessions = CreateSessions.Field()
     cancel_sessions = CancelSessions.Field()

@@ -15,7 +15,7 @@ from sessions_app.models import FailureCategory as Row
 
 
 class OfCategory(IfMatch):
-    """The input of what is about one category."""
+    """The input fields that name a category."""
 
     name = graphene.String(required=True)
 
@@ -34,7 +34,7 @@ class CreateFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /failure-categories/`."""
+        """Do what `POST /failure-categories/` does."""
         return {"failure_category": _told(operations.create(context.actor, given))}
 
 
@@ -50,7 +50,7 @@ class ReplaceFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /failure-categories/{name}/`."""
+        """Do what `PUT /failure-categories/{name}/` does."""
         expected = expected_of(given)
         row, created = operations.put(context.actor, given["name"], given, expected)
         return {"failure_category": _told(row), "created": created}
@@ -67,7 +67,7 @@ class UpdateFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /failure-categories/{name}/`."""
+        """Do what `PATCH /failure-categories/{name}/` does."""
         expected, name = expected_of(given), given.pop("name")
         row = operations.change(context.actor, name, given, expected)
         return {"failure_category": _told(row)}
@@ -80,13 +80,13 @@ class DeleteFailureCategory(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /failure-categories/{name}/`."""
+        """Do what `DELETE /failure-categories/{name}/` does."""
         operations.delete(context.actor, given["name"], expected_of(given))
         return {"deleted_id": to_global_id("FailureCategory", given["name"])}
 
 
 class CategoryMutations:
-    """Of failure categories."""
+    """The mutations of failure categories."""
 
     create_failure_category = CreateFailureCategory.Field()
     replace_failure_category = ReplaceFailureCategory.Field()

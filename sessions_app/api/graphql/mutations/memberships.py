@@ -17,7 +17,7 @@ from sessions_app.models import Membership as Row
 
 
 class OfMembership:
-    """The input of what is about one membership."""
+    """The input fields that name a membership."""
 
     id = graphene.ID(required=True, description=ID_HELP)
 
@@ -43,7 +43,7 @@ class CreateMembership(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /memberships/`."""
+        """Do what `POST /memberships/` does."""
         return {"membership": _told(operations.create(context.actor, given))}
 
 
@@ -58,7 +58,7 @@ class UpdateMembership(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /memberships/{id}/`."""
+        """Do what `PATCH /memberships/{id}/` does."""
         key = _key(given)
         return {"membership": _told(operations.change(context.actor, key, given))}
 
@@ -70,14 +70,14 @@ class DeleteMembership(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /memberships/{id}/`."""
+        """Do what `DELETE /memberships/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Membership", key)}
 
 
 class MembershipMutations:
-    """Of memberships."""
+    """The mutations of memberships."""
 
     create_membership = CreateMembership.Field()
     update_membership = UpdateMembership.Field()

@@ -1,4 +1,4 @@
-"""Mutations of named policies, as fields or as documents."""
+"""Mutations of named policies, given as fields or as documents."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ PolicySpec = input_of(Spec, name="RetryPolicySpecInput")
 
 
 class OfDocument(OfScope):
-    """What a policy is to say. Its scope is asked for here, in the document, or both."""
+    """The content of a policy. Its scope is named here, in the document, or in both."""
 
     name = graphene.String(description="Needed with `spec`; else as in the document.")
     spec = PolicySpec(description="What it decides, as fields.")
@@ -41,11 +41,11 @@ class OfDocument(OfScope):
 
 
 class OfDocumentVersion(OfDocument, IfMatch):
-    """As `OfDocument`, of what two may change at the same time."""
+    """The same, with `ifMatch`."""
 
 
 def _document(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Which way the document came, and the document; raises `InvalidInput`."""
+    """Return the form of the document and the document itself. Raises `InvalidInput`."""
     ways = [way for way in _WAYS if given.get(way) is not None]
     if len(ways) != 1:
         raise InvalidInput({"spec": ["give this, document or yaml, one of the three"]})
@@ -81,7 +81,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 @contextmanager
 def _named_as(way: str) -> Iterator[None]:
-    """Let what is wrong with the document be named as it came."""
+    """Name errors in the document after the input field that held it."""
     try:
         yield
     except ValidationError as error:
@@ -110,7 +110,7 @@ class CreateRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /retry-policies/`."""
+        """Do what `POST /retry-policies/` does."""
         asked = ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -126,7 +126,7 @@ class ApplyRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /retry-policies/{name}/`."""
+        """Do what `PUT /retry-policies/{name}/` does."""
         expected, asked = expected_of(given), ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -146,7 +146,7 @@ class DeleteRetryPolicy(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /retry-policies/{name}/`."""
+        """Do what `DELETE /retry-policies/{name}/` does."""
         expected, names = expected_of(given), taken_names(given)
         name = given["name"]
         outcome = operations.delete(context.actor, name, ScopeQuery(**names), expected)
@@ -155,7 +155,7 @@ class DeleteRetryPolicy(Deletion):
 
 
 class PolicyMutations:
-    """Of named policies."""
+    """The mutations of named policies."""
 
     create_retry_policy = CreateRetryPolicy.Field()
     apply_retry_policy = ApplyRetryPolicy.Field()

@@ -22,14 +22,14 @@ from sessions_app.models import Queue as Row
 
 
 class OfQueue:
-    """The input of what is about one queue."""
+    """The input fields that name a queue."""
 
     project = graphene.String(required=True, description="`domain/name`.")
     name = graphene.String(required=True)
 
 
 class OfQueueVersion(OfQueue, IfMatch):
-    """As `OfQueue`, of what two may change at the same time."""
+    """The same, with `ifMatch`."""
 
 
 def _name(given: dict[str, Any]) -> QueueName:
@@ -50,7 +50,7 @@ class CreateQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /queues/`."""
+        """Do what `POST /queues/` does."""
         return {"queue": _told(operations.create(context.actor, given))}
 
 
@@ -66,7 +66,7 @@ class ReplaceQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /queues/{domain}/{project}/{queue}/`."""
+        """Do what `PUT /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         row, created = operations.put(context.actor, name, given, expected)
         return {"queue": _told(row), "created": created}
@@ -83,7 +83,7 @@ class UpdateQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /queues/{domain}/{project}/{queue}/`."""
+        """Do what `PATCH /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         return {"queue": _told(operations.change(context.actor, name, given, expected))}
 
@@ -95,7 +95,7 @@ class DeleteQueue(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /queues/{domain}/{project}/{queue}/`."""
+        """Do what `DELETE /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         operations.delete(context.actor, name, expected)
         return {"deleted_id": to_global_id("Queue", "/".join(name))}
@@ -112,7 +112,7 @@ class CordonQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /queues/{domain}/{project}/{queue}/cordon/`."""
+        """Do what `POST /queues/{domain}/{project}/{queue}/cordon/` does."""
         name = _name(given)
         return {"queue": _told(operations.cordon(context.actor, name, given))}
 
@@ -125,12 +125,12 @@ class UncordonQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /queues/{domain}/{project}/{queue}/uncordon/`."""
+        """Do what `POST /queues/{domain}/{project}/{queue}/uncordon/` does."""
         return {"queue": _told(operations.uncordon(context.actor, _name(given)))}
 
 
 class QueueMutations:
-    """Of queues."""
+    """The mutations of queues."""
 
     create_queue = CreateQueue.Field()
     replace_queue = ReplaceQueue.Field()

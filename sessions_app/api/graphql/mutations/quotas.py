@@ -38,7 +38,7 @@ class UpdateQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /quotas/...`."""
+        """Do what `PATCH /quotas/...` does."""
         return _put(context, given, keep=True)
 
 
@@ -53,7 +53,7 @@ class ReplaceQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /quotas/...`."""
+        """Do what `PUT /quotas/...` does."""
         return _put(context, given, keep=False)
 
 
@@ -64,13 +64,13 @@ class DeleteQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /quotas/...`."""
+        """Do what `DELETE /quotas/...` does."""
         operations.delete(context.actor, _names(given))
         return {}
 
 
 class QuotaMutations:
-    """Of quotas."""
+    """The mutations of quotas."""
 
     update_quotas = UpdateQuotas.Field()
     replace_quotas = ReplaceQuotas.Field()

@@ -42,7 +42,7 @@ class UpdateRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /retry-defaults/...`; in `unset`, too, fields are named as they are here."""
+        """Do what `PATCH /retry-defaults/...` does. Fields in `unset` have their GraphQL names."""
         given["unset"] = [to_snake_case(name) for name in given.get("unset") or ()]
         return _store_defaults(context, given, keep=True)
 
@@ -58,7 +58,7 @@ class ReplaceRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /retry-defaults/...`."""
+        """Do what `PUT /retry-defaults/...` does."""
         return _store_defaults(context, given, keep=False)
 
 
@@ -69,7 +69,7 @@ class DeleteRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /retry-defaults/...`."""
+        """Do what `DELETE /retry-defaults/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.defaults_delete(context.actor, names, expected)
         return {}
@@ -86,7 +86,7 @@ class UpdateRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /retry-settings/...`."""
+        """Do what `PATCH /retry-settings/...` does."""
         return _store_settings(context, given, keep=True)
 
 
@@ -101,7 +101,7 @@ class ReplaceRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PUT /retry-settings/...`."""
+        """Do what `PUT /retry-settings/...` does."""
         return _store_settings(context, given, keep=False)
 
 
@@ -112,14 +112,14 @@ class DeleteRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /retry-settings/...`."""
+        """Do what `DELETE /retry-settings/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.settings_delete(context.actor, names, expected)
         return {}
 
 
 class RetryConfigMutations:
-    """Of defaults and settings."""
+    """The mutations of retry defaults and settings."""
 
     update_retry_defaults = UpdateRetryDefaults.Field()
     replace_retry_defaults = ReplaceRetryDefaults.Field()

@@ -1,4 +1,4 @@
-"""The part of inputs that says whose configuration is meant."""
+"""The input fields that name the scope of a configuration."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ class OfScope:
 
 
 class OfScopeVersion(OfScope, IfMatch):
-    """As `OfScope`, of what two may change at the same time."""
+    """The same, with `ifMatch`."""
 
 
 def taken_names(given: dict[str, Any]) -> dict[str, str]:
-    """The names of the scope, which are taken out; raises `InvalidInput`."""
+    """Take the names of the scope out of the input and return them. Raises `InvalidInput`."""
     asked = {name: given.pop(name, None) for name in ("domain", "project")}
     domain, project = names_of(asked)
     named = {"domain": domain, "project": project}

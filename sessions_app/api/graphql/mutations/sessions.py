@@ -14,7 +14,7 @@ from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, Sess
 
 
 class OfSession:
-    """The input of what is about one session."""
+    """The input fields that name a session."""
 
     id = graphene.ID(required=True, description=ID_HELP)
 
@@ -33,7 +33,7 @@ class CreateSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /sessions/`."""
+        """Do what `POST /sessions/` does."""
         made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
@@ -47,7 +47,7 @@ class CancelSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /sessions/{id}/cancel/`."""
+        """Do what `POST /sessions/{id}/cancel/` does."""
         session_id = uuid_of("Session", given["id"])
         operations.cancel(context.actor, session_id)
         return {"session": session_found(context.actor, str(session_id))}
@@ -64,7 +64,7 @@ class PreemptSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /sessions/{id}/preempt/`."""
+        """Do what `POST /sessions/{id}/preempt/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         operations.preempt(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(session_id))}
@@ -84,14 +84,14 @@ class RetrySession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /sessions/{id}/retry/`."""
+        """Do what `POST /sessions/{id}/retry/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         child_id = operations.retry(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(child_id))}
 
 
 class SessionMutations:
-    """Of one session."""
+    """The mutations of one session."""
 
     create_session = CreateSession.Field()
     cancel_session = CancelSession.Field()

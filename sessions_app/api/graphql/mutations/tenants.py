@@ -29,7 +29,7 @@ class CreateDomain(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /domains/`."""
+        """Do what `POST /domains/` does."""
         return {
             "domain": alone(Domain, operations.domain_create(context.actor, given), domains_told)
         }
@@ -43,7 +43,7 @@ class DeleteDomain(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /domains/{domain}/`."""
+        """Do what `DELETE /domains/{domain}/` does."""
         operations.domain_delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Domain", given["name"])}
 
@@ -58,7 +58,7 @@ class CreateProject(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /projects/`."""
+        """Do what `POST /projects/` does."""
         return {
             "project": alone(
                 Project, operations.project_create(context.actor, given), projects_told
@@ -74,13 +74,13 @@ class DeleteProject(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /projects/{domain}/{project}/`."""
+        """Do what `DELETE /projects/{domain}/{project}/` does."""
         operations.project_delete(context.actor, *split_address(given["project"]))
         return {"deleted_id": to_global_id("Project", given["project"])}
 
 
 class TenantMutations:
-    """Of domains and projects."""
+    """The mutations of domains and projects."""
 
     create_domain = CreateDomain.Field()
     delete_domain = DeleteDomain.Field()

@@ -26,7 +26,7 @@ _SECRET_HELP = "What signs the messages; told this once."  # noqa: S105  # a des
 
 
 class OfWebhook:
-    """The input of what is about one webhook."""
+    """The input fields that name a webhook."""
 
     id = graphene.ID(required=True, description=ID_HELP)
 
@@ -50,7 +50,7 @@ class CreateWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/`."""
+        """Do what `POST /webhooks/` does."""
         made = operations.create(context.actor, given)
         return {"webhook": _told(made), "secret": made.new_secret}
 
@@ -66,7 +66,7 @@ class UpdateWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `PATCH /webhooks/{id}/`."""
+        """Do what `PATCH /webhooks/{id}/` does."""
         key = _key(given)
         return {"webhook": _told(operations.change(context.actor, key, given))}
 
@@ -78,7 +78,7 @@ class DeleteWebhook(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `DELETE /webhooks/{id}/`."""
+        """Do what `DELETE /webhooks/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Webhook", str(key))}
@@ -96,7 +96,7 @@ class RotateWebhookSecret(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/{id}/secret/`."""
+        """Do what `POST /webhooks/{id}/secret/` does."""
         key = _key(given)
         row = operations.new_secret(context.actor, key, given)
         return {"webhook": _told(row), "secret": row.new_secret}
@@ -113,7 +113,7 @@ class PauseWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/{id}/pause/`."""
+        """Do what `POST /webhooks/{id}/pause/` does."""
         key = _key(given)
         return {"webhook": _told(operations.pause(context.actor, key, given))}
 
@@ -126,7 +126,7 @@ class ResumeWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/{id}/resume/`."""
+        """Do what `POST /webhooks/{id}/resume/` does."""
         return {"webhook": _told(operations.resume(context.actor, _key(given)))}
 
 
@@ -138,7 +138,7 @@ class PingWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/{id}/ping/`."""
+        """Do what `POST /webhooks/{id}/ping/` does."""
         made = operations.ping(context.actor, _key(given))
         return {"delivery": delivery_peers([made]).each()[0]}
 
@@ -155,13 +155,13 @@ class RedeliverWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """As `POST /webhooks/{id}/redeliver/`."""
+        """Do what `POST /webhooks/{id}/redeliver/` does."""
         key = _key(given)
         return {"redelivered": operations.redeliver(context.actor, key, given)}
 
 
 class WebhookMutations:
-    """Of webhooks."""
+    """The mutations of webhooks."""
 
     create_webhook = CreateWebhook.Field()
     update_webhook = UpdateWebhook.Field()
