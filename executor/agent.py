@@ -45,7 +45,10 @@ TAKEN_OVER_SECONDS = 30.0
 Until then the state directory is in use, so no other agent can start on it.
 """
 LONGEST_WAIT = 5.0
-"""Whoever watches over the agent wants to see its loop turn, also when there is nothing to do."""
+"""Longest pause of the main loop, in seconds.
+
+Whoever monitors the agent must see its loop turn, even when there is nothing to do.
+"""
 AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 EXIT_STOPPED = 0
@@ -166,8 +169,11 @@ class Agent:
         self._table.adopt(files)
 
     def _begin_leasing(self) -> None:
-        """The first lease call settles what it does not name: what is buffered goes before it, and
-        what there is must be known."""
+        """Start the lease calls, unless something must come first.
+
+        The first lease call gives up every run that it does not name. So all buffered reports must
+        be sent before it, and the driver must have found all runs that exist.
+        """
         if self._leasing or self._stop_times.began is not None or not self._buffer.empty():
             return
         if not self._knows_its_runs:

@@ -78,7 +78,7 @@ class UserAdmin(RecordAdmin, DjangosUserAdmin):  # type: ignore[type-arg,misc]  
         return form
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
+        """Forbid deletion."""
         return False
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -157,7 +157,7 @@ def _serve_metrics(**_kwargs: Any) -> None:
 
 @signals.setup_logging.connect
 def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
-    """Instead of Celery's own set-up; its option for the level holds for its own lines."""
+    """Configure logging in place of Celery; Celery's level option applies to its own lines only."""
     from celery.apps import worker
     from django.conf import settings
 

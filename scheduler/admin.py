@@ -93,7 +93,7 @@ class ExecutorAdmin(ShowsToken):
         return counted
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook: not while it holds leases, whose runs would be forgotten."""
+        """Forbid the deletion of an executor that holds leases: their runs would be forgotten."""
         if obj is None or executor_leases(obj).exists():
             return False
         return bool(super().has_delete_permission(request, obj))

@@ -9,7 +9,7 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
 
     def ready(self) -> None:
-        """Django's hook: who shows a waiting session asks the scheduler what holds it."""
+        """Register the function that explains why a session waits."""
         from scheduler.services.pending import pending_explain
         from sessions_app.selectors.why_pending import explain_with
 

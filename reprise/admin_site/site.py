@@ -44,7 +44,7 @@ class OperatorsSite(UnfoldAdminSite):  # type: ignore[misc]  # the theme is unty
         return may_operate(request.user)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """The theme's search over all lists is not offered: each list has its own."""
+        """Answer 404: the search over all lists is off, since each list has its own."""
         raise Http404
 
     def autocomplete_view(self, request: HttpRequest) -> HttpResponse:

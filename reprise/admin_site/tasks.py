@@ -94,13 +94,13 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
         return record_type(PeriodicTask), record.name
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the columns of the last run: one query, however many rows."""
+        """Return the tasks with the columns of their last run, in one query."""
         return with_last_runs(super().get_queryset(request))
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """With what beat does beside sending messages."""
+        """Show the list, with what beat runs itself instead of sending messages."""
         context = {**(extra_context or {}), "beats": busy_beats()}
         response: HttpResponse = super().changelist_view(request, context)
         return response

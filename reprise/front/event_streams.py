@@ -91,7 +91,7 @@ class SessionFeed:
         self._hides = False
 
     def read(self) -> Slice:
-        """Over when no event can come by itself: the session has ended and no retry waits."""
+        """Return the next slice; `over` if the session has ended and no retry waits."""
         session = session_followed(self.key)
         over = session is None or (
             session.finished_at is not None and session.retry_state not in WAITING_RETRY

@@ -119,7 +119,7 @@ class AuditEntryAdmin(LookedUpAdmin):
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Django's hook: all of the log, of which the registered table is a part."""
+        """Return the whole log. The registered table is only a part of it."""
         return audit_all().order_by(*self.get_ordering(request))
 
     def get_object(

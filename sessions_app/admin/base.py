@@ -252,7 +252,7 @@ class RecordAdmin(OperatorAdmin):
         record_save(record, by=operator(request), fields=form.changed_data, many=many)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Django's hook."""
+        """Store the record by its service."""
         self.store(request, obj, form)
 
     def save_related(self, *_: Any) -> None:

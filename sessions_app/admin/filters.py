@@ -16,7 +16,7 @@ PROJECT = "project__id__exact"
 
 
 def newest_only(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-    """The rows among the newest sessions; `key` leads from a row to the session's id."""
+    """Return the rows of the newest sessions; `key` is the path from a row to the session's id."""
     first = newest_behind(NEWEST)
     return rows if first is None else rows.filter(**{f"{key}__gt": first})
 
@@ -49,7 +49,7 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
         raise NotImplementedError
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
-        """Whether an index finds them; by default the one within a project."""
+        """Return whether an index serves the filter; by default only within one project."""
         return in_project
 
 

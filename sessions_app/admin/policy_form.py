@@ -213,7 +213,7 @@ def _number(text: str) -> object:
 
 
 def _raw(field: PolicyField, value: Any) -> object:
-    """What a field of the form says, as the body of a REST call would."""
+    """Return the value of a form field as the body of a REST call would have it."""
     if _is_checked(field):
         return value
     if field.many:

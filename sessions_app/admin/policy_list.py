@@ -66,7 +66,7 @@ class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
         return [(word, word) for word in self.words]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Django's hook; what is no word of the list filters nothing."""
+        """Return the matching rows; unknown words filter nothing."""
         return queryset.filter(self.words.get(str(self.value()), Q()))
 
 
@@ -94,7 +94,7 @@ class LevelFilter(PolicyFilter):
 
 
 def policies_offered(project: Project | None) -> str:
-    """What can be named within a project, or (None) as the cluster's default, in words."""
+    """Return in words which policies a project, or (None) the cluster's default, can name."""
     known = policies_within_reach(project)
     names = [str(name) for name in known.values_list("name", flat=True)[: OFFERED + 1]]
     if not names:

@@ -84,7 +84,7 @@ class ScopeAdmin(OwnPage, OperatorAdmin):
         raise NotImplementedError
 
     def _asked(self, request: HttpRequest) -> ConfigScope | None:
-        """The scope that the address names; None: there is none such."""
+        """Return the scope that the address names, or None."""
         for level, places in _PLACES.items():
             if key := request.GET.get(level):
                 try:
@@ -187,7 +187,7 @@ class RetryDefaultsAdmin(ScopeAdmin):
         retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Django's hook: one by one, by the service."""
+        """Remove the bulk actions: rows are deleted one by one by the service."""
         return {}
 
     @column("sets")
@@ -284,7 +284,7 @@ class RetrySettingsAdmin(ScopeAdmin):
     }
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook: to switch on is to change the mode, which is asked twice."""
+        """Refuse deletion: switching on is a change of the mode, which must be confirmed."""
         return False
 
     def stored(self, scope: ConfigScope) -> RetrySettings | None:

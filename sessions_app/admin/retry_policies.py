@@ -56,7 +56,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         return PolicyChangeList
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Django's hook: one by one, by the service."""
+        """Remove the bulk actions: policies are deleted one by one by the service."""
         return {}
 
     def get_urls(self) -> list[URLPattern]:
@@ -235,7 +235,7 @@ def _initial(request: HttpRequest, policy: RetryPolicy | None) -> dict[str, Any]
 
 
 def _places(policy: RetryPolicy) -> list[SafeString]:
-    """Where a policy is named, as links."""
+    """Return links to the places that use a policy."""
     uses = policies_uses([policy])[policy.pk]
     known = {str(queue): queue.pk for queue in queues_naming(policy)}
     places = [

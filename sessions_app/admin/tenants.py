@@ -128,7 +128,10 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
         return bool(super().has_delete_permission(request, obj))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Django's hook, which would ask of each record in it whether its page lets it go."""
+        """Return what goes with the project.
+
+        Django's own check would ask for permission to delete each related record.
+        """
         told = "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
         return [*map(str, objs), told], {}, set(), []
 
@@ -212,7 +215,7 @@ class MembershipAdmin(RecordAdmin):
         return found.select_related("user", "domain", "project__domain")
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """As the base says."""
+        """Write the membership by its service."""
         membership_save(record, by=operator(request))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

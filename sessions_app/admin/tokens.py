@@ -95,7 +95,7 @@ class ApiTokenAdmin(ShowsToken):
         return False
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Make the token and show it, this once."""
+        """Create the token and show it this once."""
         secret = token_create(
             name=record.name,
             user=record.user,

@@ -15,12 +15,12 @@ from pydantic_core import to_json
 
 
 def array(values: Iterable[Any]) -> str:
-    """The PostgreSQL array literal of a column: text, numbers, booleans, times, ids or None."""
+    """Return a column's PostgreSQL array literal: text, numbers, booleans, times, ids, None."""
     return "{" + ",".join([_WRITERS.get(type(value), _element)(value) for value in values]) + "}"
 
 
 def json_array(values: Iterable[Any]) -> str:
-    """The array literal of a column of JSON values, each as its text."""
+    """Return the array literal of a column of JSON values, each as its text."""
     return "{" + ",".join([_quoted(json_text(value)) for value in values]) + "}"
 
 

@@ -50,7 +50,7 @@ SCOPE = f"""
     LEFT JOIN sessions_app_retrydefaults dd ON dd.domain_id = p.domain_id
     LEFT JOIN sessions_app_retrydefaults pd ON pd.project_id = p.id
 """
-"""Gives one value about the project `p` for `scope_of`."""
+"""SQL of one value about the project `p` for `scope_of`."""
 
 _READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
 

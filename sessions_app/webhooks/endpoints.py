@@ -168,7 +168,7 @@ def webhook_resume(endpoint: WebhookEndpoint, *, by: str) -> None:
 
 
 def _again(endpoint: WebhookEndpoint) -> None:
-    """As it is now, locked."""
+    """Lock the webhook and reload its columns. Raises `NotFound`."""
     stored = lock_webhook(endpoint.pk)
     if stored is None:
         raise NotFound(f"no webhook {endpoint.pk}")

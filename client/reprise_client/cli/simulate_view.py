@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reprise_client.models import Simulation, SimulationSummary
 
 SHOWN = 20
-"""Chains, of those that are listed one by one."""
+"""Most chains to list one by one."""
 
 
 def simulation_report(found: Simulation, about: str, web: str) -> RenderableType:

@@ -102,7 +102,10 @@ class BehindDashes(TyperCommand):
 def with_options(
     kind: type[T],
 ) -> Callable[[Callable[Concatenate[T, P], None]], Callable[..., None]]:
-    """A command with its first parameter, a dataclass, opened into one option for each field."""
+    """Return a decorator that replaces a command's first parameter, a dataclass, by options.
+
+    Each field of the dataclass becomes one option.
+    """
     return _opened(_parameters(kind), lambda given: kind(**given))
 
 

@@ -77,7 +77,7 @@ def outcome(session: Session | Attempt) -> str:
 
 
 def reason(word: str | None) -> str:
-    """A decision's reason as a clause; a word that is new here stays as it is."""
+    """Return a decision's reason as a clause; an unknown word stays as it is."""
     known = GRANTS | REFUSALS
     return known.get(word or "", word or "no reason is given")
 

@@ -65,7 +65,8 @@ class KubernetesDriver:
         return self._keeper.nodes.nodes
 
     def refusal(self, spec: Spec) -> str | None:
-        """What cannot be made into pods can be nowhere: it is accepted, and ends as invalid."""
+        """Return None: a session that no pod can be made of is accepted and then ends as
+        invalid."""
         return None
 
     def caveat(self, spec: Spec) -> str:

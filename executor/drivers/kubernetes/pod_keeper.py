@@ -33,11 +33,11 @@ from executor.runs import RunFiles
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Calls that change something, under way at one time."""
+"""Changing calls to the API server that may run at one time."""
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 LULL_SECONDS = 20.0
-"""For so long what is over makes way for what is yet to be made."""
+"""Longest time in seconds for which removals wait until no pod has to be created."""
 
 
 class PodKeeper:

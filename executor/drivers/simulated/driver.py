@@ -142,7 +142,7 @@ class SimulatedDriver:
         self._wake_up.set()
 
     def reclaim(self, files: RunFiles) -> bool:
-        """What was simulated has ended with the process that did it."""
+        """Return False: simulated runs end with the process that simulates them."""
         return False
 
     def release(self, key: LeaseKey) -> None:

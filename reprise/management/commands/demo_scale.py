@@ -187,7 +187,7 @@ class Command(DemoCommand):
 
 @contextmanager
 def _view(credentials: Credentials) -> Iterator[None]:
-    """`reprise top` where the user sees it, until the end of the block."""
+    """Show `reprise top` until the end of the block."""
     view = subprocess.Popen([PROGRAM, "top"], env=environ_of(credentials))
     try:
         yield

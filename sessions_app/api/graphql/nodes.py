@@ -78,7 +78,7 @@ class NodeQueries:
 
     @staticmethod
     def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:
-        """Find it, if the actor may see it."""
+        """Return the object if the caller may see it."""
         kind, key = _read(id)
         if kind not in _finders or not key.isprintable():
             raise NotFound(f"no node {id[:100]}")

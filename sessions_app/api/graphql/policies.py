@@ -171,7 +171,7 @@ class PolicyQueries:
 
     @staticmethod
     def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """As `GET /failure-categories/`."""
+        """Return what `GET /failure-categories/` returns."""
         rows = categories_listed(actor_of(info))
         page, order = Page.of(asked), RowCursor("position", "name", unique=False)
         return page_of(FailureCategory, rows, order, page, categories_told)

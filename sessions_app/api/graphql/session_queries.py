@@ -67,7 +67,7 @@ class SessionQueries:
 
     @staticmethod
     def resolve_session(_root: None, info: Any, id: str) -> Peer[Row]:
-        """As `GET /sessions/{id}/`."""
+        """Return what `GET /sessions/{id}/` returns."""
         return session_found(actor_of(info), id)
 
     @staticmethod

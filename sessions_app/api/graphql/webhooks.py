@@ -106,7 +106,7 @@ class WebhookQueries:
 
     @staticmethod
     def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:
-        """As `GET /webhooks/{id}/`."""
+        """Return what `GET /webhooks/{id}/` returns."""
         return webhook_found(actor_of(info), id)
 
     @staticmethod

@@ -209,18 +209,18 @@ def _answer(status: int, detail: str) -> JsonResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
-    """Django's 400 handler for the API."""
+    """Answer 400 for the API."""
     return _answer(400, str(exception) or "the request cannot be read")
 
 
 def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:
-    """Django's 404 handler for the API."""
+    """Answer 404 for the API."""
     hint = "" if request.path.endswith("/") else ": addresses of the API end with a slash"
     return _answer(404, f"there is nothing at {request.path}{hint}")
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """Django's 500 handler: says nothing of the inside."""
+    """Answer 500 without revealing anything internal."""
     return _answer(500, "an error on our side; it was logged")
 
 

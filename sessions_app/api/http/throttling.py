@@ -21,7 +21,7 @@ class TokenThrottle(BaseThrottle):
     _wait = 0.0
 
     def allow_request(self, request: Request, view: object) -> bool:
-        """DRF's hook."""
+        """Return whether the call is within the budget."""
         token: object = request.auth
         if isinstance(token, ApiToken):
             limit = int(settings.REPRISE["token_requests_per_minute"])
@@ -39,7 +39,7 @@ class BrowserThrottle(BaseThrottle):
     _wait = 0.0
 
     def allow_request(self, request: Request, view: object) -> bool:
-        """DRF's hook."""
+        """Return whether the call is within the budget."""
         actor: object = request.user
         if request.auth is None and isinstance(actor, Actor) and actor.user is not None:
             limit = int(settings.REPRISE["token_requests_per_minute"])

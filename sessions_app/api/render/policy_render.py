@@ -40,7 +40,7 @@ def _policy_json(
 
 
 def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
-    """One edit of a policy."""
+    """Return one revision of a policy."""
     document = _document_json(reading_of(revision).document)
     return rendered(shapes.PolicyRevision, revision, document=document)
 
@@ -57,13 +57,15 @@ def _document_json(document: PolicyDocument) -> dict[str, Any]:
 
 
 def category_json(category: FailureCategory) -> dict[str, Any]:
-    """A failure category."""
+    """Return a failure category."""
     return rendered(shapes.Category, category)
 
 
 def queue_json(queue: Queue) -> dict[str, Any]:
-    """A queue; its project comes with its domain. `usage` is null while it holds nothing and
-    nothing is remembered of it."""
+    """Return a queue, which was read with its project and domain.
+
+    `usage` is null while the queue holds nothing and has no past usage.
+    """
     return rendered(shapes.Queue, queue, project=queue.project.address, usage=_usage_json(queue))
 
 

@@ -217,7 +217,7 @@ def decision_line(decision: RetryDecision) -> str:
 
 
 def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
-    """The whole explanation, in data and in sentences."""
+    """Return the whole explanation, as data and as sentences."""
     fields = rendered(
         shapes.Decision,
         decision,
@@ -236,5 +236,5 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
 
 
 def job_set_json(each: JobSet) -> dict[str, Any]:
-    """A job set, and when something happened in it."""
+    """Return a job set with the times of its first and last event."""
     return rendered(shapes.JobSet, each, project=each.address)

@@ -133,10 +133,10 @@ class ProjectView(RestView):
 
 
 def domain_json(domain: Domain) -> dict[str, Any]:
-    """A domain. How much is in it is not told: one may see a part of that only."""
+    """Return a domain. It has no counts, because the caller may see only a part of it."""
     return rendered(shapes.Domain, domain)
 
 
 def project_json(project: Project) -> dict[str, Any]:
-    """A project, which comes with its domain."""
+    """Return a project, which was read with its domain."""
     return rendered(shapes.Project, project, domain=project.domain.name)

@@ -116,7 +116,7 @@ class TokenView(RestView):
 
 
 def token_json(token: ApiToken) -> dict[str, Any]:
-    """A token, which comes with its bearer and its project; never its secret."""
+    """Return a token without its secret. It was read with its bearer and project."""
     return rendered(
         shapes.Token,
         token,

@@ -222,7 +222,7 @@ def _webhook(view: RestView, webhook_id: UUID) -> WebhookEndpoint:
 
 
 def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """A webhook without its secret."""
+    """Return a webhook without its secret."""
     return rendered(shapes.Webhook, endpoint, project=endpoint.project.address)
 
 
@@ -231,5 +231,5 @@ def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 
 def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:
-    """A delivery, with what its last attempt came to."""
+    """Return a delivery, with the result of its last attempt."""
     return rendered(shapes.WebhookDelivery, delivery, next_attempt_at=delivery.due_at)

@@ -170,7 +170,7 @@ _INSERT_SPECS = f"""
 
 
 def _insert_specs(pairs: _Pairs) -> None:
-    """The specifications of those that get other resources; their own children share them."""
+    """Insert specifications for children with other resources; their own children share them."""
     changed = [pair for pair in pairs if pair[1].spec_id is not None]
     if changed:
         with connection.cursor() as cursor:

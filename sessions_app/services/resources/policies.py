@@ -179,7 +179,7 @@ def _require_unused(policy: RetryPolicy) -> None:
 
 
 def _remove(policy_id: int) -> Deleted:
-    """Remove an archived policy unless a chain needs it still."""
+    """Delete an archived policy unless a chain still needs it."""
     policy = lock_policy_to_delete(policy_id)
     if policy is None:
         return Deleted.DELETED

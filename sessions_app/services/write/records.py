@@ -53,7 +53,7 @@ def cordon_check(*, cordoned: bool, reason: str) -> None:
 
 
 def record_type(kind: type[models.Model]) -> str:
-    """The name of a kind of record in the audit log: `queue`, `periodic_task`."""
+    """Return the name of a kind of record in the audit log: `queue`, `periodic_task`."""
     return str(kind._meta.verbose_name).lower().replace(" ", "_")
 
 

@@ -87,7 +87,7 @@ class Kind(ABC, Generic[Item]):
     # Documents
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """What the server would not see that is wrong in a `spec`: paths, and what is wrong."""
+        """Yield faults of a `spec` that the server would not find: the path and the fault."""
         yield from ()
 
     def versions(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Kind(ABC, Generic[Item]):
     def description(self, client: Client, item: Item, now: datetime) -> RenderableType: ...
 
     def warning(self, client: Client, item: Item) -> str:
-        """What whoever deletes it should know before."""
+        """Return what the user should know before deleting the item, or ""."""
         return ""
 
 

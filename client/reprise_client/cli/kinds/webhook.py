@@ -82,7 +82,7 @@ class WebhookKind(Kind["Webhook"]):
         return (e for e in listed if home.domain in {None, Scope.at(e.project).domain})
 
     def find(self, client: Client, typed: str, home: Scope) -> Webhook:
-        """By its id, or by the beginning of one."""
+        """Return the webhook with this id, or with an id that starts so."""
         return webhook_typed(client, typed)
 
     def delete(self, client: Client, item: Webhook) -> str:

@@ -116,7 +116,7 @@ class Change(relay.ClientIDMutation):
 
     @classmethod
     def mutate(cls, _root: None, info: Any, input: Mapping[str, Any]) -> Any:
-        """graphene's hook."""
+        """Call `perform`, and turn a refusal into `errors` of the payload."""
         given = plain(input)
         named = given.pop("client_mutation_id", None)
         try:
