@@ -69,9 +69,10 @@ _STATUS, _POLICIES, _COUNTERS, _AVOIDED = map(
     ("status", "retry_policies", "retry_counters", "avoid_executors"),
 )
 
-# Once the sessions are known, a transaction finds all its rows by their ids: nothing is won by
-# planning its statements anew for each batch, which for one session takes PostgreSQL as long as
-# all the rest.
+# A SELECT with a side effect: it sets plan_cache_mode until the transaction ends. Once the
+# sessions are known, a transaction finds all its rows by their ids: nothing is won by planning its
+# statements anew for each batch, which for one session takes PostgreSQL as long as all the rest.
+# As a column it costs no statement of its own.
 KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
@@ -96,7 +97,8 @@ _LOCK_CHAINS = f"""
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
     """Lock the roots of these sessions, then the sessions; those that exist, ordered by id.
 
-    With `skip_locked`, sessions whose chain another transaction holds are left out.
+    With `skip_locked`, sessions whose chain another transaction holds are left out. From here on
+    the transaction keeps generic plans (`KEEP_PLANS`).
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
@@ -119,7 +121,10 @@ class LockedChain(NamedTuple):
 
 
 def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
-    """Lock the roots and the newest attempts of chains, by root id; those that exist."""
+    """Lock the roots and the newest attempts of chains, by root id; those that exist.
+
+    From here on the transaction keeps generic plans (`KEEP_PLANS`).
+    """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])
