@@ -19,7 +19,7 @@ TESTFLAGS ?= --numprocesses 4 --dist loadgroup
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo demo-scale run backup restore test lint style types imports check-generated collected schema bench faults mutants fuzz ci clean
+.PHONY: help install install-dev demo demo-scale run backup restore test lint style types imports check-generated collected schema bench faults mutants recipe fuzz ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -114,6 +114,9 @@ faults: install-dev ## run load and faults by a seed, then check every invariant
 mutants: SECONDS = 30
 mutants: install-dev ## plant known bugs, one at a time: tests and the judge of faults have to find each (ONLY=, SEED=, SECONDS=)
 	@$(BIN)/python -m tests.mutants --only '$(ONLY)' --seed $(SEED) --seconds $(SECONDS)
+
+recipe: install-dev ## follow the first recipe of CONTRIBUTING.md in a copy of the tree
+	@$(BIN)/python -m tests.recipes.field
 
 fuzz: install-dev ## fuzz REST and GraphQL from their documents, with every check on (SEED=, SECONDS=, ONLY=)
 	@FUZZ_SEED=$(SEED) FUZZ_SECONDS=$(SECONDS) FUZZ_ONLY=$(ONLY) $(BIN)/python -m pytest tests/fuzz -p no:xdist -p no:cacheprovider

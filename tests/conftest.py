@@ -15,6 +15,7 @@ REQUIRED = os.environ.get("REPRISE_REQUIRE_SERVICES") == "1"
 
 # How long an example takes is the machine's affair.
 hypothesis_settings.register_profile("any machine", deadline=None)
+hypothesis_settings.register_profile("few examples", deadline=None, max_examples=10)
 hypothesis_settings.load_profile("any machine")
 
 

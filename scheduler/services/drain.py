@@ -15,7 +15,7 @@ from scheduler.models import Executor
 from scheduler.services.leases import leases_delete
 from sessions_app.core.errors import NotFound
 from sessions_app.core.states import Phase, Status, phase_of
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models.sessions import SessionType
 from sessions_app.services.sessions.preempt import preempt_locked

@@ -17,7 +17,7 @@ from scheduler.services.leases import lease_keys, leases_delete
 from scheduler.wire import LeaseCall
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.core.states import FINAL_STATUSES
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import End, settle_locked
 from sessions_app.services.sessions.unlease import sessions_unlease

@@ -12,7 +12,7 @@ from django.db import connection
 from scheduler.services.executors import lease_silence, lost_end
 from scheduler.services.leases import leases_delete
 from sessions_app.core.states import FINAL_STATUSES, Status
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import End, settle_locked
 from sessions_app.services.sessions.unlease import sessions_unlease

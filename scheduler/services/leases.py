@@ -18,7 +18,7 @@ from scheduler.wire import LeasedSession, Run, Stop, StopReason
 from sessions_app import wakeups
 from sessions_app.core.states import Status
 from sessions_app.db.bulk import array
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import database_now
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.write.transitions import Change, Event, sessions_change

@@ -30,7 +30,7 @@ from scheduler.services.leases import leases_delete
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, LIVE_STATUSES, Status, is_allowed
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm

@@ -8,7 +8,7 @@ from scheduler.services.leases import leases_delete
 from scheduler.services.reports import APPLIED, BUSY, INVALID, NOT_ITS_LEASE, STALE, UNKNOWN
 from scheduler.wire import Outcome, Return
 from sessions_app.core.states import Status
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
 from sessions_app.services.sessions.unlease import sessions_unlease

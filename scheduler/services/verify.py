@@ -21,7 +21,7 @@ from scheduler.wire import Report
 from sessions_app import wakeups
 from sessions_app.core.states import Status
 from sessions_app.db.bulk import array, columns, json_array
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH
 from sessions_app.services.write.transitions import Change, Event, sessions_change

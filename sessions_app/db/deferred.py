@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 _PutOff = dict[Callable[[list[Any]], None], list[Any]]
+# A context variable: callers far down need no argument for it, and each thread has its own.
 _put_off: ContextVar[_PutOff | None] = ContextVar("reprise_put_off", default=None)
 
 
 def put_off(do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
-    """Call `do` with `items` at the end of the current step, together with those put off before.
+    """Let `do` have `items` when the innermost `closing` block around the caller ends.
 
-    Outside of a step it is called now.
+    All items for the same `do` come in one call. Outside of any block it has them now.
     """
     waiting = _put_off.get()
     if waiting is None:
@@ -28,7 +29,10 @@ def put_off(do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
 
 @contextmanager
 def closing() -> Iterator[None]:
-    """Open a step: calls put off inside run at its end, or never if it raises."""
+    """Do what the block puts off at its end, and forget it if the block raises.
+
+    It goes inside the transaction, as in `steps.atomic_step`.
+    """
     token = _put_off.set({})
     try:
         yield

@@ -9,13 +9,7 @@ appended.
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from django.db import transaction
-
-from sessions_app.db.deferred import closing
 
 STEPS = (
     "submit",
@@ -76,16 +70,3 @@ def _dies(name: str) -> bool:
     except (FileNotFoundError, FileExistsError):
         return False
     return name == _TARGET
-
-
-@contextmanager
-def atomic_step(step: str) -> Iterator[None]:
-    """Run one transaction with a failpoint on either side of its commit.
-
-    Calls put off inside (`deferred.put_off`) run last.
-    """
-    with transaction.atomic():
-        with closing():
-            yield
-        reach(f"{step}.before_commit")
-    reach(f"{step}.after_commit")

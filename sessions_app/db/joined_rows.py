@@ -1,7 +1,12 @@
 """Records read with their related records, by statements whose text is made once.
 
-The ORM takes longer to make the text of such a statement than PostgreSQL takes to answer it. The
-results are ORM instances, related to each other as with `select_related`.
+The ORM takes longer to make the text of such a statement than PostgreSQL to answer it. What comes
+out are its own instances, related to each other as `select_related` relates them.
+
+Django has no public way to make them so, so that this module does by hand what `Model.from_db` and
+`select_related` do inside: it fills `__dict__` and `_state` without calling `__init__`, sends no
+signals, and puts related instances into `_state.fields_cache`. `test_joined_rows.py` compares what
+comes out with what the ORM makes: look there first when Django is upgraded.
 """
 
 import json

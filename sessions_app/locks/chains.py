@@ -68,8 +68,10 @@ _ELSEWHERE = {
 SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in LockedSession._fields)
 """Of a session `s` whose root is `r`, for `locked_session`."""
 
-# A transaction finds all its rows by their ids once the sessions are known. So planning each batch
-# anew gains nothing, and for a single session it takes PostgreSQL as long as all the rest.
+# A SELECT with a side effect: it sets plan_cache_mode until the transaction ends. Once the
+# sessions are known, a transaction finds all its rows by their ids: nothing is won by planning its
+# statements anew for each batch, which for one session takes PostgreSQL as long as all the rest.
+# As a column it costs no statement of its own.
 KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
@@ -94,7 +96,8 @@ _LOCK_CHAINS = f"""
 def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[LockedSession]:
     """Lock the roots of these sessions, then the sessions. Return those that exist, ordered by id.
 
-    With `skip_locked`, sessions whose chain another transaction holds are left out.
+    With `skip_locked`, sessions whose chain another transaction holds are left out. From here on
+    the transaction keeps generic plans (`KEEP_PLANS`).
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
@@ -117,7 +120,10 @@ class LockedChain(NamedTuple):
 
 
 def lock_chains(root_ids: Sequence[UUID]) -> dict[UUID, LockedChain]:
-    """Lock the roots and the newest attempts of chains. Return those that exist, by root id."""
+    """Lock the roots and the newest attempts of chains, by root id; those that exist.
+
+    From here on the transaction keeps generic plans (`KEEP_PLANS`).
+    """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS, [array(root_ids)])
         cursor.execute(_LOCK_CHAINS, [array(root_ids)])

@@ -55,7 +55,10 @@ class DueRetry(NamedTuple):
 
 
 def claim_due(limit: int) -> list[DueRetry]:
-    """Lock the roots of at most `limit` retries that are due; the longest overdue come first."""
+    """Lock the roots of up to `limit` retries that are due; what has been so for longest first.
+
+    From here on the transaction keeps generic plans (`KEEP_PLANS`).
+    """
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_DUE, [limit])
         return [DueRetry._make(row[:3]) for row in cursor.fetchall()]

@@ -17,7 +17,7 @@ from django.db import connection
 
 from sessions_app.audit.context import ENGINE, audited
 from sessions_app.db.bulk import array, columns
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.reading import COLUMNS, LoggedEvent, logged
 from sessions_app.locks import database_now, lock_webhooks
 from sessions_app.models.webhooks import MAX_REASON

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.core.cursors import START, Cursor
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.reading import is_quiet
 from sessions_app.locks import database_now, lock_webhooks
 

@@ -10,7 +10,7 @@ from django.db import connection
 from retry.engine.decide import Mode
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
 from sessions_app.locks import (
     LockedSession,

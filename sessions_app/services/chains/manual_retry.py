@@ -16,7 +16,7 @@ from retry.units.resources import merged_resources
 from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
 from sessions_app.locks import (
     LockedChain,

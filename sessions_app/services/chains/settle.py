@@ -15,7 +15,7 @@ from retry.evidence.causes import RetryCause, classify
 from retry.evidence.termination import Termination, exit_code_of
 from sessions_app import wakeups
 from sessions_app.core.states import FINAL_STATUSES, RetryState, Status
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.decisions import NewDecision, decision_fact, decisions_insert
 from sessions_app.services.chains.judge import Judge

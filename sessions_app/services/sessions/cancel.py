@@ -8,7 +8,7 @@ from retry.evidence.termination import Termination
 from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedChain, LockedSession, database_now, lock_chains
 from sessions_app.services.chains.decisions import decisions_cancel
 from sessions_app.services.chains.settle import End, settle_locked

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import lock_sessions
 from sessions_app.models import LogChunk, Session
 

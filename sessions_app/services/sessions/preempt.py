@@ -8,7 +8,7 @@ from uuid import UUID
 from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import Phase, Status, phase_of
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.sessions.unlease import sessions_unlease
 from sessions_app.services.write.audit import AuditRow, audit_append

@@ -15,7 +15,7 @@ from django.db import connection
 
 from sessions_app.core.fold import DECISION_FACTS, FACTS
 from sessions_app.db.bulk import array
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.locks import CLAIM_LOGS, claim_archived, claim_ended, database_now
 from sessions_app.models.events import ARCHIVED
 

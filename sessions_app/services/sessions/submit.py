@@ -19,7 +19,7 @@ from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.db.deferred import closing
-from sessions_app.db.failpoints import atomic_step
+from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.models import Queue, Session
 from sessions_app.services.chains.children import submitted_facts

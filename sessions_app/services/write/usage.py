@@ -43,7 +43,10 @@ class Move(NamedTuple):
 
 
 def usage_note(moves: Iterable[Move]) -> None:
-    """Count moves of `limited` sessions at the end of the current transaction."""
+    """Count moves of sessions that are `limited`, at the end of the step around the caller.
+
+    That is the `closing` block of its transaction; `put_off` finds it in a context variable.
+    """
     moved = [each for each in moves if each.before is not each.after]
     if moved:
         put_off(_count, moved)
