@@ -96,6 +96,7 @@ def test_every_exception_is_one() -> None:
         ),
         (statuses, SERVICE, 'sql = f"UPDATE sessions_app_session s SET {columns} WHERE s.id = 1"'),
         (statuses, SERVICE, 'sql = "INSERT INTO sessions_app_session (id) VALUES (1)"'),
+        (statuses, SERVICE, 'sql = inserted("sessions_app_session", BORN)'),
         (statuses, SERVICE, "session.retry_state = 'held'"),
         (statuses, SERVICE, "Session.objects.filter(pk=1).update(phase='final')"),
         (statuses, SERVICE, "Session.objects.create(name='x')"),

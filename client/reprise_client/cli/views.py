@@ -1,4 +1,4 @@
-"""Tables of sessions for people. Pure."""
+"""Tables of sessions for people."""
 
 from __future__ import annotations
 
