@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import django
 
@@ -13,7 +14,6 @@ import django
 @contextmanager
 def benchmark_database(name: str) -> Iterator[str]:
     """Yield the URL of an empty, migrated database `name` that Django uses; drop it afterwards."""
-    import dj_database_url
     import psycopg
     from django.core.management import call_command
     from django.db import connections
@@ -29,32 +29,18 @@ def benchmark_database(name: str) -> Iterator[str]:
         if not base:
             server = EmbeddedPostgres(directory)
             base = server.start()
-        parts = dj_database_url.parse(base)
-        with psycopg.connect(_conninfo(parts, str(parts["NAME"])), autocommit=True) as conn:
+        with psycopg.connect(base, autocommit=True) as conn:
             conn.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
             conn.execute(f'CREATE DATABASE "{name}"')
-        url = base.rpartition("/")[0] + "/" + name
+        url = urlsplit(base)._replace(path=f"/{name}").geturl()
         use_database(url)
         call_command("migrate", verbosity=0, interactive=False)
         yield url
         connections.close_all()
         if server is None:
-            with psycopg.connect(_conninfo(parts, str(parts["NAME"])), autocommit=True) as conn:
+            with psycopg.connect(base, autocommit=True) as conn:
                 conn.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
     finally:
         if server is not None:
             server.stop()
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _conninfo(parts: object, name: str) -> str:
-    from psycopg.conninfo import make_conninfo
-
-    found = dict(parts)  # type: ignore[call-overload]
-    return make_conninfo(
-        dbname=name,
-        user=found.get("USER") or None,
-        password=found.get("PASSWORD") or None,
-        host=found.get("HOST") or None,
-        port=found.get("PORT") or None,
-    )
