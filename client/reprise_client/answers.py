@@ -42,7 +42,7 @@ class Answer(BaseModel):
 
 
 class Versioned(Answer):
-    """What can be changed; `etag` is its version, where the answer was about it alone."""
+    """A record that people can change; `etag` is its version if only it was asked for."""
 
     etag: str = Field(default="", exclude=True)
 
@@ -51,7 +51,7 @@ AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
 
 
 def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
-    """`data` as a `kind`; raises `InvalidAnswer`, with the URL that is its `source`."""
+    """Return `data` as a `kind`; raise `InvalidAnswer` with its URL, `source`, if it is none."""
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -63,7 +63,7 @@ def parsed(kind: type[AnyAnswer], data: Any, source: str) -> AnyAnswer:
 
 
 class Refusable(Answer):
-    """What was asked of one of several, and may have been refused."""
+    """The outcome for one of several records; the server may have refused it."""
 
     if TYPE_CHECKING:
         outcome: str
@@ -74,7 +74,7 @@ class Refusable(Answer):
 
 
 class OfDomain(Answer):
-    """What has a name in a domain."""
+    """A record that has a name in a domain."""
 
     if TYPE_CHECKING:
         domain: str
@@ -87,7 +87,7 @@ class OfDomain(Answer):
 
 
 class Addressed(Answer):
-    """What has a name in a project (`domain/name`)."""
+    """A record that has a name in a project (`domain/name`)."""
 
     if TYPE_CHECKING:
         project: str
@@ -100,7 +100,7 @@ class Addressed(Answer):
 
 
 class Placed(Answer):
-    """What is of a project (`domain/name`), or of a whole domain."""
+    """A record that belongs to a project (`domain/name`) or to a whole domain."""
 
     if TYPE_CHECKING:
         domain: str | None
@@ -113,13 +113,13 @@ class Placed(Answer):
 
 
 class Windowed(Answer):
-    """What was counted in a window of seconds."""
+    """Counts over a window of seconds."""
 
     if TYPE_CHECKING:
         window: float
 
     def rate(self, count: int) -> float:
-        """So many within the window, a second."""
+        """Return the rate per second of a count within the window."""
         return count / self.window if self.window > 0 else 0.0
 
 

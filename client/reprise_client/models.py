@@ -73,7 +73,7 @@ class EffectiveField(Answer):
 
 
 class ProjectTrouble(Answer):
-    """What keeps an executor from the sessions of one project."""
+    """The trouble that keeps an executor from the sessions of one project."""
 
     project: str
     trouble: str = ""

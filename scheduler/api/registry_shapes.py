@@ -11,7 +11,7 @@ from sessions_app.core.states import Status
 
 
 class ProjectTrouble(BaseModel):
-    """What keeps an executor from the sessions of one project."""
+    """The trouble that keeps an executor from the sessions of one project."""
 
     project: str
     trouble: str
