@@ -47,7 +47,7 @@ class ApiError(RepriseError):
         self.detail = str(problem.get("detail") or "")
         errors = problem.get("errors")
         self.errors: dict[str, list[str]] = (
-            {str(name): _texts(said) for name, said in errors.items()}
+            {str(name): _texts(texts) for name, texts in errors.items()}
             if isinstance(errors, dict)
             else {}
         )
@@ -55,9 +55,9 @@ class ApiError(RepriseError):
 
     def _text(self) -> str:
         fields = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in self.errors.items())
-        said = fields or self.detail
-        return f"{self.title}: {said}" if said else self.title
+        details = fields or self.detail
+        return f"{self.title}: {details}" if details else self.title
 
 
-def _texts(said: Any) -> list[str]:
-    return [str(text) for text in said] if isinstance(said, list) else [str(said)]
+def _texts(value: Any) -> list[str]:
+    return [str(text) for text in value] if isinstance(value, list) else [str(value)]

@@ -11,7 +11,7 @@ import httpx
 from reprise_client.answers import parsed
 from reprise_client.errors import ApiError, InvalidAnswer, ServerUnreachable
 from reprise_client.models import Event
-from reprise_client.patience import PAUSE_SECONDS, Patience
+from reprise_client.outage import PAUSE_SECONDS, OutageTolerance
 from reprise_client.transport import Transport
 
 LOG_OFFSET_HEADER = "X-Reprise-Log-Offset"
@@ -28,17 +28,17 @@ def to_the_end(
     A stream may also end too early when the server stops. Only a stream that was opened after the
     session had ended is certainly complete.
     """
-    patience = Patience()
+    outage = OutageTolerance()
     ended = False
     while True:
         try:
             final = is_final()
-            patience.answered()
+            outage.answered()
             if ended and not final:
                 time.sleep(PAUSE_SECONDS)
             yield from stream()
         except (ServerUnreachable, ApiError) as error:
-            patience.endure(error)
+            outage.endure(error)
         else:
             if final:
                 return
@@ -109,22 +109,22 @@ class EventReader:
 
     def endless(self) -> Iterator[Event]:
         """Yield events as they arrive, for ever; ask again after every answer."""
-        patience = Patience()
+        outage = OutageTolerance()
         while True:
             try:
                 for event in self.stream():
-                    patience.answered()
+                    outage.answered()
                     yield event
-                patience.answered()
+                outage.answered()
             except (ServerUnreachable, ApiError) as error:
-                patience.endure(error)
+                outage.endure(error)
             else:
                 time.sleep(PAUSE_SECONDS)
 
 
 def _first_offset(response: httpx.Response, *, default: int) -> int:
-    said = response.headers.get(LOG_OFFSET_HEADER, "")
-    return int(said) if said.isdecimal() else default
+    offset = response.headers.get(LOG_OFFSET_HEADER, "")
+    return int(offset) if offset.isdecimal() else default
 
 
 def server_sent(response: httpx.Response) -> Iterator[Any]:

@@ -99,11 +99,11 @@ class Transport:
         if if_match:
             headers["If-Match"] = if_match
         tries = self._tries if idempotent or method == "GET" else 1
-        patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
+        limit = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         for attempt in range(1, tries + 1):
             try:
                 response = self._http.request(
-                    method, path, json=json, params=params, timeout=patience, headers=headers
+                    method, path, json=json, params=params, timeout=limit, headers=headers
                 )
             except httpx.RequestError as error:
                 if attempt == tries:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from reprise_client.errors import ApiError, ServerUnreachable, WaitTimeout
 from reprise_client.models import Session
-from reprise_client.patience import Patience
+from reprise_client.outage import OutageTolerance
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
@@ -25,11 +25,11 @@ def watch(
     outages. Raises `WaitTimeout` after `timeout` seconds.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    patience = Patience()
+    outage = OutageTolerance()
     seen: Session | None = None
     pause = FIRST_PAUSE_SECONDS
     while True:
-        session = _fetch(fetch, session_id, patience)
+        session = _fetch(fetch, session_id, outage)
         if session is not None and session != seen:
             yield session
             seen = session
@@ -47,11 +47,13 @@ def watch(
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
-def _fetch(fetch: Callable[[str], Session], session_id: str, patience: Patience) -> Session | None:
+def _fetch(
+    fetch: Callable[[str], Session], session_id: str, outage: OutageTolerance
+) -> Session | None:
     try:
         session = fetch(session_id)
     except (ServerUnreachable, ApiError) as error:
-        patience.endure(error)
+        outage.endure(error)
         return None
-    patience.answered()
+    outage.answered()
     return session

@@ -90,9 +90,9 @@ def _checked(documents: Sequence[Document]) -> list[_Wanted]:
     Exits if any document is malformed.
     """
     faults = [
-        document.fault(path, said)
+        document.fault(path, fault)
         for document in documents
-        for path, said in _faults(document.data)
+        for path, fault in _faults(document.data)
     ]
     for fault in faults:
         complain(fault)
@@ -191,5 +191,5 @@ def _say(kind: Kind[Any], applied: Applied, document: Document) -> None:
     revision = "" if applied.revision is None else f", revision {applied.revision}"
     typer.echo(f"{kind.label}/{applied.address} {applied.outcome}{revision}")
     for warning in applied.warnings:
-        path, _, said = warning.partition(" ")
-        note(f"warning: {document.fault(path, said)}", "yellow")
+        path, _, text = warning.partition(" ")
+        note(f"warning: {document.fault(path, text)}", "yellow")

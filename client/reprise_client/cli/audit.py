@@ -54,12 +54,12 @@ class Entries:
 
     def filters(self) -> dict[str, Any]:
         """Return the filters for the API."""
-        said = asdict(self)
+        fields = asdict(self)
         return {
-            "object_id": said.pop("name"),
-            "created_after": moment("--since", said.pop("since")),
-            "created_before": moment("--until", said.pop("until")),
-            **said,
+            "object_id": fields.pop("name"),
+            "created_after": moment("--since", fields.pop("since")),
+            "created_before": moment("--until", fields.pop("until")),
+            **fields,
         }
 
 

@@ -108,7 +108,7 @@ def _table(results: Iterable[BulkChange]) -> RenderableType:
 
 def _summary(results: Iterable[BulkChange], dry_run: bool) -> str:
     counts = Counter(item.outcome for item in results)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    if not told:
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    if not summary:
         return "no session matches"
-    return f"a dry run, nothing was changed: {told}" if dry_run else told
+    return f"a dry run, nothing was changed: {summary}" if dry_run else summary

@@ -93,8 +93,8 @@ def queue(
     asked = asked_scope(None, project)
     if slash and asked not in {None, Scope.at(place)}:
         raise CommandError(f"{name} is not in the project {project}", USAGE)
-    said = {"retry_policies": names_of(retry_policy), "priority_factor": priority_factor}
-    fields = {field: value for field, value in said.items() if value not in (None, [])}
+    given = {"retry_policies": names_of(retry_policy), "priority_factor": priority_factor}
+    fields = {field: value for field, value in given.items() if value not in (None, [])}
     home = project_meant(client, Scope.at(place) if slash else asked)
     made = client.queue_create(home, short, **fields)
     typer.echo(f"queue/{made.address} created")

@@ -30,11 +30,11 @@ class Document:
     data: dict[str, Any]
     node: yaml.Node | None = field(default=None, repr=False, compare=False)
 
-    def fault(self, path: str, said: str) -> str:
+    def fault(self, path: str, message: str) -> str:
         """Return a fault with its place: file, document, line and field."""
         line = _line_of(self.node, path)
         parts = [self.source, f"document {self.number}", line and f"line {line}", path]
-        return f"{', '.join(str(part) for part in parts if part)}: {said}"
+        return f"{', '.join(str(part) for part in parts if part)}: {message}"
 
 
 def read_documents(sources: Iterable[str]) -> list[Document]:
@@ -73,7 +73,7 @@ def _parse(source: str, text: str) -> Iterator[Document]:
         values = list(_values(text))
         json.dumps([value for value, _ in values], allow_nan=False)
     except yaml.MarkedYAMLError as error:
-        raise CommandError(f"{source}: {_told(error)}", USAGE) from error
+        raise CommandError(f"{source}: {_yaml_fault(error)}", USAGE) from error
     except (ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise CommandError(f"{source} is neither YAML nor JSON: {why}", USAGE) from error
@@ -175,7 +175,7 @@ def write_documents(documents: Iterable[Any]) -> str:
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-def _told(error: yaml.MarkedYAMLError) -> str:
+def _yaml_fault(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return f"{place}{error.problem or error.context}"

@@ -66,7 +66,7 @@ def create(
             raise
         text = f"there is an executor {name} already; a new token: reprise executor token {name}"
         raise CommandError(text, INVALID) from error
-    _tell(made, output, f"executor/{made.name} created; its token is shown only now")
+    _emit_token(made, output, f"executor/{made.name} created; its token is shown only now")
 
 
 @app.command()
@@ -79,7 +79,7 @@ def token(
     again.
     """
     made = client_of(ctx).executor_token(name)
-    _tell(made, output, f"executor/{made.name} has a new token, shown only now; others ended")
+    _emit_token(made, output, f"executor/{made.name} has a new token, shown only now; others ended")
 
 
 @app.command()
@@ -137,15 +137,15 @@ def _await_empty(client: "Client", name: str, timeout: float | None) -> None:
     deadline = None if timeout is None else time.monotonic() + timeout
     shown = console(err=True)
     with shown.status("") if shown.is_terminal else nullcontext() as line:
-        told = 0
+        last_shown = 0
         while left := client.executor(name).lease_count:
             if line is not None:
                 line.update(f"{left} left on executor {name}")
-            elif left != told:
+            elif left != last_shown:
                 note(f"{left} left")
             if deadline is not None and time.monotonic() >= deadline:
                 raise CommandError(f"executor {name} still has {counted(left, 'lease')}", TIMED_OUT)
-            told = left
+            last_shown = left
             time.sleep(POLL_SECONDS)
 
 
@@ -160,7 +160,7 @@ def delete(
     get.delete(ctx, "executor", name, yes=yes)
 
 
-def _tell(made: "Executor | ExecutorToken", output: TokenForm, what: str) -> None:
+def _emit_token(made: "Executor | ExecutorToken", output: TokenForm, what: str) -> None:
     if output is TokenForm.TOKEN:
         note(what)
         typer.echo(made.token)

@@ -58,8 +58,8 @@ class Progress:
         since = session.started_at or session.created_at
         lasting = f" for {span((now - since).total_seconds())}" if since else ""
         waits = "" if session.started_at or not session.status_message else session.status_message
-        told = f"{attempt_of(state)} {session.status}{lasting}{waits and ': '}{waits}"
-        return Text(told, "dim", no_wrap=True, overflow="ellipsis")
+        text = f"{attempt_of(state)} {session.status}{lasting}{waits and ': '}{waits}"
+        return Text(text, "dim", no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
@@ -186,24 +186,24 @@ def track(
 
     Return the last one.
     """
-    told: dict[str, str] = {}
+    states: dict[str, str] = {}
 
     def changed(session: Session) -> None:
         shown.session = session
         if not session.final:
             return
-        before, state = told.get(session.id), session.retry_state.state
-        told[session.id] = state
+        before, state = states.get(session.id), session.retry_state.state
+        states[session.id] = state
         if before is None:
-            _say_end(session, shown)
+            _print_end(session, shown)
         # A dispatched retry is not announced, because its own end will be.
         if before is None or (state not in (before, "retried")):
-            _say_next(client, session, shown)
+            _print_next(client, session, shown)
 
     return client.wait(session_id, chain=chain, timeout=timeout, on_change=changed)
 
 
-def _say_end(session: Session, shown: Progress) -> None:
+def _print_end(session: Session, shown: Progress) -> None:
     style = "green" if session.status == "TERMINATED" else "red"
     shown.say(f"{attempt_of(session.retry_state)} {outcome(session)}", style)
     if session.status == "ERROR" and session.started_at is None and session.status_message:
@@ -211,7 +211,7 @@ def _say_end(session: Session, shown: Progress) -> None:
         shown.say(session.status_message)
 
 
-def _say_next(client: Client, session: Session, shown: Progress) -> None:
+def _print_next(client: Client, session: Session, shown: Progress) -> None:
     if session.status == "ERROR":
         decision, switch = decision_of(client, session), switch_of(client, session)
         next_step = what_next(session, decision, local_now(), switch)

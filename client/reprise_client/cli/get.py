@@ -151,30 +151,30 @@ def delete(
     if not kind.needs_name and name is None and asked is None:
         raise CommandError("say whose: cluster, DOMAIN or DOMAIN/NAME", USAGE)
     item = kind.find(client, _required(kind, name), home_scope(client, asked))
-    told = f"{kind.label}/{kind.address(item)}"
+    label = f"{kind.label}/{kind.address(item)}"
     if not yes and sys.stdin.isatty():
         if warning := kind.warning(client, item):
             note(f"warning: {warning}", "yellow")
-        typer.confirm(f"Delete {told}?", abort=True, err=True)
+        typer.confirm(f"Delete {label}?", abort=True, err=True)
     try:
         outcome = kind.delete(client, item)
     except ApiError as error:
         if error.status != 409:
             raise
-        for line in _places(told, error):
+        for line in _places(label, error):
             complain(line)
         raise typer.Exit(code_of(error)) from error
-    typer.echo(f"{told} {outcome}")
+    typer.echo(f"{label} {outcome}")
 
 
-def _places(told: str, error: ApiError) -> list[str]:
+def _places(label: str, error: ApiError) -> list[str]:
     """Return a refusal as lines: each use that prevents the deletion, and how to change it."""
     uses = error.problem.get("used_by")
     if not isinstance(uses, dict):
-        return [f"{told}: {error.detail or error.title}"]
+        return [f"{label}: {error.detail or error.title}"]
     queues = [str(address) for address in uses.get("queues") or []]
     lines = [f"- queue {each}: reprise get queue {each} -o yaml" for each in queues]
     if uses.get("default"):
         lines.append("- the cluster's default_policy: PATCH /api/v2/retry-settings/cluster/")
     many = "place" if len(lines) == 1 else "places"
-    return [f"{told} is named by {len(lines)} {many}; take it out there first:", *lines]
+    return [f"{label} is named by {len(lines)} {many}; take it out there first:", *lines]

@@ -35,8 +35,8 @@ class Commands(TyperGroup):
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
-            said = str(error) if error.filename else f"cannot write the answer: {error.strerror}"
-            report(CommandError(said, FAILED))
+            message = str(error) if error.filename else f"cannot write the answer: {error.strerror}"
+            report(CommandError(message, FAILED))
             raise typer.Exit(FAILED) from error
 
 

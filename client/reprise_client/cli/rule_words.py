@@ -27,8 +27,8 @@ def rule_label(rule: _Values) -> str:
     matchers."""
     if rule.get("name"):
         return str(rule["name"])
-    told = {key: rule[key] for key in (*MATCHERS, "containerName") if rule.get(key) is not None}
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    matchers = {key: rule[key] for key in (*MATCHERS, "containerName") if rule.get(key) is not None}
+    text = json.dumps(matchers, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -44,8 +44,8 @@ def rule_words(rule: _Values, policy: _Values) -> str:
 
 def matcher_words(matcher: _Values) -> str:
     """Return the conditions of a matcher in words; all of them must hold."""
-    told = [_MATCHER_WORDS[key](matcher[key]) for key in MATCHERS if matcher.get(key)]
-    text = " and ".join(told) or "nothing"
+    words = [_MATCHER_WORDS[key](matcher[key]) for key in MATCHERS if matcher.get(key)]
+    text = " and ".join(words) or "nothing"
     if matcher.get("containerName"):
         text += f" of container {matcher['containerName']}"
     return text + (" (init containers, too)" if matcher.get("includeInitContainers") else "")
@@ -71,15 +71,15 @@ _MATCHER_WORDS: dict[str, Callable[[Any], str]] = {
 def _consequences(rule: _Values, policy: _Values) -> Sequence[str]:
     if rule.get("action") != "Retry":
         return []
-    told = [limit_words(_first(rule, policy, "retryLimit"))]
+    consequences = [limit_words(_first(rule, policy, "retryLimit"))]
     if rule.get("backoff") is not None:
-        told.append(backoff_words(rule["backoff"]))
+        consequences.append(backoff_words(rule["backoff"]))
     if (_first(rule, policy, "antiAffinity") or {}).get("mode") == "node":
-        told.append("not on the node where it failed")
+        consequences.append("not on the node where it failed")
     if growth := (rule.get("resources") or {}).get("memory"):
         most = f" up to {growth['max']}" if growth.get("max") else ""
-        told.append(f"with {growth.get('factor')} times the memory{most}")
-    return told
+        consequences.append(f"with {growth.get('factor')} times the memory{most}")
+    return consequences
 
 
 def _first(rule: _Values, policy: _Values, key: str) -> Any:

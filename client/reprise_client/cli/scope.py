@@ -43,7 +43,7 @@ class Scope:
         return cls(domain, project or None)
 
     @classmethod
-    def told(cls, metadata: Mapping[str, Any]) -> Self:
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
         """Return the scope in a document's metadata."""
         return cls(metadata.get("domain"), metadata.get("project"))
 
@@ -70,7 +70,7 @@ class Scope:
         both = {"domain": self.domain, "project": self.project}
         return {name: value for name, value in both.items() if value is not None}
 
-    def line(self) -> list[Scope]:
+    def with_parents(self) -> list[Scope]:
         """Return the scope and those it inherits from, the closest first."""
         found = [self]
         if self.project is not None:

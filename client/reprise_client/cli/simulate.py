@@ -88,8 +88,8 @@ class Trial:
         for document in read_documents(self.files) if self.files else []:
             _lay(draft, document)
         own = {"max_retries": self.retries, "max_preemption_retries": self.preemption_retries}
-        if said := {name: value for name, value in own.items() if value is not None}:
-            draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **said}
+        if defaults := {name: value for name, value in own.items() if value is not None}:
+            draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **defaults}
         if self.global_max_retries is not None:
             draft.body["settings"] = {"global_max_retries": self.global_max_retries}
         return draft

@@ -83,9 +83,9 @@ def _chains(found: Simulation) -> RenderableType:
     rows = []
     for number, chain in enumerate(found.chains[:SHOWN], 1):
         last = chain.attempts[-1] if chain.attempts else None
-        said = last.reason if last and last.action == "fail" else ""
+        name = last.reason if last and last.action == "fail" else ""
         rows.append(
-            [str(number), chain.outcome, str(len(chain.attempts)), reason(said) if said else ""]
+            [str(number), chain.outcome, str(len(chain.attempts)), reason(name) if name else ""]
         )
     return Group(
         grid(["CHAIN", "OUTCOME", "ATTEMPTS", "BECAUSE"], rows),

@@ -76,14 +76,14 @@ class Spec:
             "labels": pairs("--label", self.label),
             "resources": {
                 **pairs("--resource", self.resource),
-                **_said({"cpu": self.cpu, "memory": self.memory}),
+                **_given_only({"cpu": self.cpu, "memory": self.memory}),
             },
-            "retry_policy": _said(self.retry_policy),
+            "retry_policy": _given_only(self.retry_policy),
         }
         merged = {
             key: {**_mapping(key, base.get(key)), **value} for key, value in nested.items() if value
         }
-        return {**base, **_said(flat), **merged}
+        return {**base, **_given_only(flat), **merged}
 
 
 class BehindDashes(TyperCommand):
@@ -134,8 +134,8 @@ def _opened(
 
         @functools.wraps(command)
         def opened(*args: Any, **given: Any) -> None:
-            said = made({option.name: given.pop(option.name) for option in options})
-            command(said, *args, **given)
+            bundle = made({option.name: given.pop(option.name) for option in options})
+            command(bundle, *args, **given)
 
         signature = own.replace(parameters=[*rest, *options])
         opened.__signature__ = signature  # type: ignore[attr-defined]
@@ -207,11 +207,11 @@ def _secret(text: str) -> tuple[str, str]:
         )
     path = source[1:]
     try:
-        said = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        value = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"--secret-env {name}: cannot read {path}: {error}") from error
-    return name, said.removesuffix("\n")
+    return name, value.removesuffix("\n")
 
 
-def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given_only(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value != []}

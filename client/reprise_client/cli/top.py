@@ -13,7 +13,7 @@ from reprise_client.cli.output import Format, OutputOption, console, emit, plain
 from reprise_client.cli.state import client_of
 from reprise_client.cli.top_view import top_line, top_view
 from reprise_client.errors import RepriseError
-from reprise_client.patience import Patience
+from reprise_client.outage import OutageTolerance
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
@@ -71,7 +71,7 @@ class Look:
     def __init__(self, client: Client, project: str | None):
         self._client = client
         self._project = project
-        self._patience = Patience()
+        self._outage = OutageTolerance()
         self._last: Overview | None = None
         self.trouble = ""
 
@@ -80,10 +80,10 @@ class Look:
         try:
             self._last = self._client.overview(project=self._project)
         except RepriseError as error:
-            self._patience.endure(error)
+            self._outage.endure(error)
             self.trouble = str(error)
         else:
-            self._patience.answered()
+            self._outage.answered()
             self.trouble = ""
         assert self._last is not None  # noqa: S101  # outages before an answer are raised
         return self._last

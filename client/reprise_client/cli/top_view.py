@@ -130,10 +130,10 @@ def _executors(executors: Iterable[Executor], most: int, bar: int) -> Table:
 
 def _heartbeat(executor: Executor) -> Text:
     age = executor.heartbeat_age
-    heard = "never" if age is None else f"{span(age)} ago"
+    last_seen = "never" if age is None else f"{span(age)} ago"
     state = "draining" if executor.draining_since else "cordoned" if executor.cordoned else ""
     style = HEALTH_STYLES.get(executor.health, "yellow" if state else "")
-    return Text(f"{heard} {state}".rstrip(), style)
+    return Text(f"{last_seen} {state}".rstrip(), style)
 
 
 def _queues(seen: Overview, most: int, *, bar: int) -> list[RenderableType]:

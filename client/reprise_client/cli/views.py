@@ -250,10 +250,10 @@ def _revisions(decision: Decision) -> str:
 def _step(step: Any) -> str:
     if not isinstance(step, dict):
         return str(step)
-    told = dict(step)
-    name, result = told.pop("step", ""), told.pop("result", "")
-    facts_told = {key: _short(value) for key, value in told.items() if value not in ("", [], None)}
-    return f"{name}: {_short(result)}" + (f" ({_listed(facts_told)})" if facts_told else "")
+    values = dict(step)
+    name, result = values.pop("step", ""), values.pop("result", "")
+    shown = {key: _short(value) for key, value in values.items() if value not in ("", [], None)}
+    return f"{name}: {_short(result)}" + (f" ({_listed(shown)})" if shown else "")
 
 
 def _short(value: Any) -> Any:

@@ -139,10 +139,10 @@ def ping(ctx: typer.Context, webhook: WebhookArgument) -> None:
     client = client_of(ctx)
     number = webhook_typed(client, webhook).id
     done = _await(client, number, client.webhook_ping(number))
-    said = answer_words(done) or f"nothing was sent within {PING_SECONDS:g} s: do workers run?"
+    answer = answer_words(done) or f"nothing was sent within {PING_SECONDS:g} s: do workers run?"
     if done.state != "delivered":
-        raise CommandError(f"webhook/{number}: {said}", FAILED)
-    typer.echo(f"webhook/{number} answers {said}")
+        raise CommandError(f"webhook/{number}: {answer}", FAILED)
+    typer.echo(f"webhook/{number} answers {answer}")
 
 
 @app.command()

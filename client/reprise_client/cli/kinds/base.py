@@ -58,8 +58,8 @@ class Applied:
 class FieldError(CommandError):
     """A field of a document that cannot be sent as it is."""
 
-    def __init__(self, path: str, said: str, code: int):
-        super().__init__(said, code)
+    def __init__(self, path: str, message: str, code: int):
+        super().__init__(message, code)
         self.path = path
 
 
@@ -172,13 +172,13 @@ class NamedKind(Kind[NamedItem]):
         return f"metadata.{name}" if name == "name" else f"spec.{name}"
 
     def document(self, item: NamedItem) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": {"name": item.name},
-            "spec": {key: told[key] for key in self.spec_keys if key in told},
-            "status": {k: v for k, v in told.items() if k not in {"name", *self.spec_keys}},
+            "spec": {key: values[key] for key in self.spec_keys if key in values},
+            "status": {k: v for k, v in values.items() if k not in {"name", *self.spec_keys}},
         }
 
     def address(self, item: NamedItem) -> str:

@@ -51,12 +51,12 @@ class DefaultsKind(Kind["RetryDefaults"]):
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        told = Scope.told(data["metadata"])
-        if asked is not None and told not in {Scope(), asked}:
-            path = f"metadata.{'project' if told.project else 'domain'}"
+        named = Scope.from_metadata(data["metadata"])
+        if asked is not None and named not in {Scope(), asked}:
+            path = f"metadata.{'project' if named.project else 'domain'}"
             raise FieldError(path, f"must be that of {asked.words}, as asked", USAGE)
         policy, bounds = (data["spec"].get(key) or {} for key in SPEC)
-        query = (asked or told).query
+        query = (asked or named).query
         before = client.retry_defaults(**query)
         new = before.updated_at is None
         how.require(there=not new)
@@ -72,13 +72,13 @@ class DefaultsKind(Kind["RetryDefaults"]):
         return f"spec.{name}"
 
     def document(self, item: RetryDefaults) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": Scope.at(item.scope).metadata,
-            "spec": {key: told[key] for key in SPEC if key in told},
-            "status": {k: v for k, v in told.items() if k not in {"scope", *SPEC}},
+            "spec": {key: values[key] for key in SPEC if key in values},
+            "status": {k: v for k, v in values.items() if k not in {"scope", *SPEC}},
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[RetryDefaults]:
@@ -87,7 +87,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
         A token of one project does not see its domain's.
         """
         scope = home or home_scope(client, None)
-        layers = [_read(client, each) for each in reversed(scope.line())]
+        layers = [_read(client, each) for each in reversed(scope.with_parents())]
         if layers[-1] is None:
             raise self._missing(scope)
         return [layer for layer in layers if layer is not None]

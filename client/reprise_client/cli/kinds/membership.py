@@ -49,8 +49,8 @@ class MembershipKind(Kind["Membership"]):
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        told = Scope.told(data["metadata"])
-        scope = asked if told == Scope() else told
+        named = Scope.from_metadata(data["metadata"])
+        scope = asked if named == Scope() else named
         if scope is None or scope.domain is None:
             raise FieldError("metadata.domain", "is required: where the role is for", USAGE)
         if asked not in {None, scope}:
@@ -87,18 +87,20 @@ class MembershipKind(Kind["Membership"]):
         if home is None or home.domain is None:
             return client.memberships()
         return chain.from_iterable(
-            client.memberships(**scope.query) for scope in home.line() if scope.domain
+            client.memberships(**scope.query) for scope in home.with_parents() if scope.domain
         )
 
     def find(self, client: Client, typed: str, home: Scope) -> Membership:
         """Return a user's membership in the project or its domain, or the one with the full
         address."""
         place, _, user = typed.rpartition("/")
-        line = [Scope.at(place)] if place else [each for each in home.line() if each.domain]
-        for scope in line:
+        scopes = (
+            [Scope.at(place)] if place else [each for each in home.with_parents() if each.domain]
+        )
+        for scope in scopes:
             if found := _read(client, user, scope):
                 return found
-        where = either(scope.words for scope in line)
+        where = either(scope.words for scope in scopes)
         raise missing("membership of", user, where, self.words[0])
 
     def delete(self, client: Client, item: Membership) -> str:

@@ -57,7 +57,7 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        scope = asked or Scope.told(data["metadata"])
+        scope = asked or Scope.from_metadata(data["metadata"])
         document = {key: value for key, value in data.items() if key != "status"}
         query = (asked or Scope()).query
         before, after = found_or_made(
@@ -78,8 +78,8 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
     def all(self, client: Client, home: Scope | None) -> Iterable[NamedRetryPolicy]:
         if home is None:
             return client.retry_policies()
-        reach = {scope.address for scope in home.line()}
-        return (each for each in client.retry_policies() if _scope(each).address in reach)
+        addresses = {scope.address for scope in home.with_parents()}
+        return (each for each in client.retry_policies() if _scope(each).address in addresses)
 
     def find(self, client: Client, typed: str, home: Scope) -> NamedRetryPolicy:
         """Return the policy with this name in the scope or one above, or with the full address.
@@ -87,11 +87,11 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
         A name is unique in these scopes, except for archived policies, which come last.
         """
         place, _, name = typed.rpartition("/")
-        line = [Scope.at(place)] if place else home.line()
-        found = [policy for scope in line if (policy := _read(client, name, scope))]
+        scopes = [Scope.at(place)] if place else home.with_parents()
+        found = [policy for scope in scopes if (policy := _read(client, name, scope))]
         found.sort(key=lambda policy: policy.status.archived_at is not None)
         if not found:
-            where = either(scope.words for scope in line)
+            where = either(scope.words for scope in scopes)
             raise missing("retry policy", name, where, self.words[0])
         return found[0]
 
@@ -170,7 +170,7 @@ def _live(found: NamedRetryPolicy | None) -> NamedRetryPolicy | None:
 
 
 def _scope(item: NamedRetryPolicy) -> Scope:
-    return Scope.told(item.metadata)
+    return Scope.from_metadata(item.metadata)
 
 
 def _places(uses: PolicyUses) -> Iterator[str]:

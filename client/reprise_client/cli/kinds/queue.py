@@ -49,10 +49,10 @@ class QueueKind(Kind["Queue"]):
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        told = Scope.told(data["metadata"])
-        if asked is not None and told not in {Scope(), asked}:
+        named = Scope.from_metadata(data["metadata"])
+        if asked is not None and named not in {Scope(), asked}:
             raise FieldError("metadata.project", f"must be that of {asked.words}, as asked", USAGE)
-        project = project_meant(client, told if told.project else asked)
+        project = project_meant(client, named if named.project else asked)
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
             lambda: found_or_none(client.queue, f"{project}/{name}"),
@@ -68,13 +68,13 @@ class QueueKind(Kind["Queue"]):
         return f"metadata.{name}" if name in {"name", "project"} else f"spec.{name}"
 
     def document(self, item: Queue) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": {"name": item.name, **Scope.at(item.project).metadata},
-            "spec": {key: told[key] for key in SPEC if key in told},
-            "status": {k: v for k, v in told.items() if k not in {"name", "project", *SPEC}},
+            "spec": {key: values[key] for key in SPEC if key in values},
+            "status": {k: v for k, v in values.items() if k not in {"name", "project", *SPEC}},
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Queue]:

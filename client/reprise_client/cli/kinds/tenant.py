@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reprise_client.models import Domain, Project
 
 
-def nothing_said(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def unknown_fields(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the faults of a `spec` that must be empty."""
     for key in spec:
         yield f"spec.{key}", "is not a known field"
@@ -48,7 +48,7 @@ class DomainKind(NamedKind["Domain"]):
     wide_heads = ()
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        return nothing_said(spec)
+        return unknown_fields(spec)
 
     def apply(
         self,
@@ -108,13 +108,13 @@ class ProjectKind(Kind["Project"]):
     wide_heads = ()
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        return nothing_said(spec)
+        return unknown_fields(spec)
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        told, name = data["metadata"].get("domain"), str(data["metadata"]["name"])
-        domain = told or (asked and asked.domain)
+        named, name = data["metadata"].get("domain"), str(data["metadata"]["name"])
+        domain = named or (asked and asked.domain)
         if not domain:
             raise FieldError("metadata.domain", "is required", USAGE)
         if asked is not None and domain != asked.domain:
@@ -130,13 +130,13 @@ class ProjectKind(Kind["Project"]):
         return f"metadata.{name}"
 
     def document(self, item: Project) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": {"name": item.name, "domain": item.domain},
             "spec": {},
-            "status": {k: v for k, v in told.items() if k not in {"name", "domain"}},
+            "status": {k: v for k, v in values.items() if k not in {"name", "domain"}},
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Project]:

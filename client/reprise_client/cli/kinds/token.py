@@ -49,13 +49,13 @@ class TokenKind(Kind["Token"]):
         raise FieldError("kind", f"a token is made by a command that shows it: {CREATE}", USAGE)
 
     def document(self, item: Token) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": {"name": item.name},
             "spec": {},
-            "status": {key: value for key, value in told.items() if key != "name"},
+            "status": {key: value for key, value in values.items() if key != "name"},
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Token]:

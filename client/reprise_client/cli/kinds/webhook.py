@@ -66,13 +66,13 @@ class WebhookKind(Kind["Webhook"]):
         return Applied(after.id, changed(before, after, *SPEC))
 
     def document(self, item: Webhook) -> dict[str, Any]:
-        told = item.model_dump(mode="json", exclude_unset=True)
+        values = item.model_dump(mode="json", exclude_unset=True)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": {"name": item.id, **Scope.at(item.project).metadata},
-            "spec": {key: told[key] for key in SPEC if key in told},
-            "status": {k: v for k, v in told.items() if k not in {"id", "project", *SPEC}},
+            "spec": {key: values[key] for key in SPEC if key in values},
+            "status": {k: v for k, v in values.items() if k not in {"id", "project", *SPEC}},
         }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Webhook]:

@@ -8,7 +8,7 @@ OUTAGE_SECONDS = 120.0
 PAUSE_SECONDS = 0.5
 
 
-class Patience:
+class OutageTolerance:
     """Tells an outage during a watch from a server that never answered.
 
     Call `answered` on every success and `endure` with every error. `endure` pauses, so that the
