@@ -119,8 +119,10 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     if not script.troubles_reports:
         return driver, Wire(transport, config.name)
     random = Random(asked.seed)  # noqa: S311  # repeatable on purpose
-    tell = run_log.trouble if run_log else log.info
-    return driver, UnreliableWire(transport, config.name, script=script, random=random, tell=tell)
+    on_trouble = run_log.trouble if run_log else log.info
+    return driver, UnreliableWire(
+        transport, config.name, script=script, random=random, on_trouble=on_trouble
+    )
 
 
 def _kubernetes_driver(config: Config) -> Driver:

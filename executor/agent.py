@@ -116,8 +116,8 @@ class Agent:
 
     def _hand_over(self) -> None:
         """Send the output of runs whose ends were already reported: no other process has it."""
-        told = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
-        if left := self._pump.wait_for(told, TAKEN_OVER_SECONDS):
+        answered = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
+        if left := self._pump.wait_for(answered, TAKEN_OVER_SECONDS):
             log.error(
                 "the output of %d sessions that have ended is not with the server yet: the next"
                 " agent on this state directory will send it", left,
@@ -147,8 +147,8 @@ class Agent:
             self._pump.follow(files)
             if not ended:
                 message = files.termination_message()
-                said = facts(None, message=message, pod_message=AGENT_KILLED)
-                killed.append((run, said))
+                termination = facts(None, message=message, pod_message=AGENT_KILLED)
+                killed.append((run, termination))
         self._buffer.forget(unstarted)
         self._end(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
         self._pump.finish([key for key in self._runs if key not in self._active])
@@ -299,27 +299,27 @@ class Agent:
         self._sender.hand_back(key, reason, own_trouble=own_trouble)
 
     def _answered(self, outcomes: Iterable[Outcome]) -> None:
-        told, refused = [], []
+        answered, refused = [], []
         for outcome in outcomes:
             run = self._runs.get(key_of(outcome))
             if run is None:
                 continue
             if run.phase is not Phase.OFFERED:
-                told.append(run)
+                answered.append(run)
             elif outcome["outcome"] in ACCEPTED:
                 self._start(run)
             else:
                 log.info("session %s: not ours any more (%s)", run.key, outcome["outcome"])
                 refused.append(run)
         self._table.drop(refused)
-        self._table.bury(told)
+        self._table.forget_answered(answered)
 
     def _output_shipped(self, keys: Iterable[LeaseKey], closed: bool) -> None:
         runs = [run for key in keys if (run := self._runs.get(key)) is not None]
         for run in runs:
             run.output_closed = closed
         self._buffer.release([run.key for run in runs])
-        self._table.bury(runs)
+        self._table.forget_answered(runs)
 
     # Runs
 
@@ -379,7 +379,7 @@ class Agent:
                 self._stop(run, Ending.LEASE_EXPIRED, min(run.grace, term.grace / 4))
 
     def _observed(self, observations: Iterable[Observation]) -> None:
-        said: list[Report] = []
+        drafts: list[Report] = []
         ended: list[LeaseKey] = []
         for seen in observations:
             if seen.status == FOUND:
@@ -393,24 +393,26 @@ class Agent:
                 self._table.remove([run])
                 self._refuse(run.key, seen.message, own_trouble=True)
             elif seen.status not in FINAL:
-                said.append(middle_report(seen))
+                drafts.append(middle_report(seen))
             elif run.ending is Ending.UNKNOWN:
                 self._table.drop([run])
             else:
-                said.append(self._table.end(run, seen))
+                drafts.append(self._table.end(run, seen))
                 ended.append(run.key)
-        if not said:
+        if not drafts:
             return
         # Add all reports in one call: they then share one wait for the disk.
-        self._buffer.add(each for each in said if key_of(each) in self._runs)
+        self._buffer.add(each for each in drafts if key_of(each) in self._runs)
         if ended:
             self._pump.finish(ended)
 
     def _end(self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str) -> None:
         """Report the ends of runs that no driver holds."""
         drafts = []
-        for run, said in runs:
+        for run, termination in runs:
             run.ending = ending
-            seen = Observation(run.key, "ERROR", said["node"], message, said, stopped=True)
+            seen = Observation(
+                run.key, "ERROR", termination["node"], message, termination, stopped=True
+            )
             drafts.append(self._table.end(run, seen))
         self._buffer.add(drafts)

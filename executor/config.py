@@ -99,9 +99,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
     """
     parser = _parser()
     given = parser.parse_args(argv)
-    said = _environment(parser, environ)
+    environment = _environment(parser, environ)
     try:
-        token = "" if given.check_isolation else _token(given.token_file, said)
+        token = "" if given.check_isolation else _token(given.token_file, environment)
     except OSError as error:
         parser.error(f"cannot read the token: {error}")
     if not token and not given.check_isolation:
@@ -117,25 +117,25 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
         parent=given.die_with_parent,
         check=given.check_isolation,
         isolating=Isolating(
-            given.isolate_runs or said.isolate_runs,
-            tuple(each.absolute() for each in said.local_paths),
-            tuple(each.absolute() for each in said.local_writable),
-            given.run_users or said.run_users,
+            given.isolate_runs or environment.isolate_runs,
+            tuple(each.absolute() for each in environment.local_paths),
+            tuple(each.absolute() for each in environment.local_writable),
+            given.run_users or environment.run_users,
         ),
         simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
         pods=_pods(given),
-        log_format=wanted_format(said.log_format, production=said.production),
-        log_level=said.log_level,
+        log_format=wanted_format(environment.log_format, production=environment.production),
+        log_level=environment.log_level,
     )
 
 
 def _environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> Agent:
-    said, wrong = read(Agent, environ)
+    environment, wrong = read(Agent, environ)
     if wrong:
         parser.exit(2, "".join(f"{line}\n" for line in wrong))
     for line in misspelt(Agent, environ):
         sys.stderr.write(f"{line}\n")
-    return said
+    return environment
 
 
 def _pods(given: argparse.Namespace) -> Pods:
@@ -312,7 +312,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _token(path: Path | None, said: Agent) -> str:
+def _token(path: Path | None, environment: Agent) -> str:
     if path is None:
-        return said.executor_token.strip()
+        return environment.executor_token.strip()
     return path.read_text("utf-8").strip()

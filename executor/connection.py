@@ -72,7 +72,7 @@ def call_id() -> str:
     return bound("request_id")
 
 
-class Patience:
+class RetryPauses:
     """The pauses between tries of one kind of call. It logs the first failure only.
 
     The pauses double and are random, so that agents which lost the server together do not come back

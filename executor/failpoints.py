@@ -48,7 +48,7 @@ _FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
 _LOG = os.environ.get("REPRISE_FAILPOINT_LOG")
 
 
-def reach(name: str) -> None:
+def failpoint(name: str) -> None:
     """Die here if this failpoint is armed. Raises `ValueError` for a name not in `NAMES`."""
     if name not in (*NAMES, *OF_PODS):
         raise ValueError(f"unknown failpoint {name!r}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.state import replace_file
 
 Entry = list[Any]
@@ -44,10 +44,10 @@ class Journal:
     def rewrite(self, entries: Iterable[Entry]) -> None:
         """Replace the whole file by `entries`."""
         data = _encode(entries)
-        reach("executor.before_journal_rewrite")
+        failpoint("executor.before_journal_rewrite")
         self.close()
         replace_file(self._path, data, durable=True)
-        reach("executor.after_journal_rewrite")
+        failpoint("executor.after_journal_rewrite")
         self.size = len(data)
 
     def close(self) -> None:

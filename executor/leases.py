@@ -10,9 +10,9 @@ from reprise_client.errors import RepriseError
 from reprise_client.wire import LeaseAnswer, LeaseKey, SupersededError
 
 from executor.clock import boottime
-from executor.connection import Connection, Patience
+from executor.connection import Connection, RetryPauses
 from executor.drivers.protocol import Driver
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.inbox import Inbox, Leased, TakenOver
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ LONG_POLL = 10.0
 FULL_POLL = 2.0
 SHORTEST_ROUND = 0.25
 MANY_NODES = 100
-TELL_AGAIN = 10.0
+SEND_AGAIN = 10.0
 
 Resources = Mapping[str, Any]
 
@@ -69,15 +69,15 @@ class LeaseKeeper(Thread):
         # Must exceed the number of any call of an agent with the same incarnation. With a new state
         # directory, or on a restored database, an incarnation may occur twice.
         self._round = time.time_ns() // 1_000_000
-        self._told: list[str] = []
-        self._tell_at = 0.0
+        self._sent_names: list[str] = []
+        self._send_again_at = 0.0
 
     def retire(self) -> None:
         """Make the call that is under way the last one."""
         self._retired.set()
 
     def run(self) -> None:
-        patience = Patience("asking for work")
+        pauses = RetryPauses("asking for work")
         while not self._retired.is_set():
             sent_at = boottime()
             try:
@@ -86,9 +86,9 @@ class LeaseKeeper(Thread):
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
-                self._retired.wait(patience.failed(error))
+                self._retired.wait(pauses.failed(error))
                 continue
-            patience.succeeded()
+            pauses.succeeded()
             self._longest_poll = min(LONG_POLL, answer["lease_ttl"] / 3)
             # The leases must be in the book before the next call: one that it leaves out ends.
             for lease in answer["leases"]:
@@ -101,19 +101,19 @@ class LeaseKeeper(Thread):
         held = self._book.copy()
         nodes = self._driver.nodes(held.values())
         names = [node["name"] for node in nodes]
-        said = None if self._known(names) else nodes
+        changed_nodes = None if self._known(names) else nodes
         # A full agent makes short calls: room may come up while the server holds the call. The end
         # of a trouble, too, can only be reported with the next call.
         trouble, of_projects = self._driver.trouble, self._driver.project_troubles
         full = trouble or of_projects or len(held) >= self._max_sessions
         poll = FULL_POLL if full else LONG_POLL
         self._round += 1
-        reach("executor.before_lease_send")
+        failpoint("executor.before_lease_send")
         answer = self._connection.call(
             lambda wire, mine: wire.lease(
                 mine,
                 driver=self._driver.name,
-                nodes=said,
+                nodes=changed_nodes,
                 max_sessions=0 if trouble else self._max_sessions,
                 runs=held,
                 wait_s=min(poll, self._longest_poll),
@@ -124,9 +124,9 @@ class LeaseKeeper(Thread):
             ),
             leases=True,
         )
-        reach("executor.after_lease_send")
-        if said is not None:
-            self._told, self._tell_at = names, boottime() + TELL_AGAIN
+        failpoint("executor.after_lease_send")
+        if changed_nodes is not None:
+            self._sent_names, self._send_again_at = names, boottime() + SEND_AGAIN
         return answer
 
     def _known(self, names: list[str]) -> bool:
@@ -134,8 +134,8 @@ class LeaseKeeper(Thread):
 
         Many nodes are sent only every few seconds while none comes or goes.
         """
-        unchanged = len(names) > MANY_NODES and names == self._told
-        return unchanged and boottime() < self._tell_at
+        unchanged = len(names) > MANY_NODES and names == self._sent_names
+        return unchanged and boottime() < self._send_again_at
 
     def _rest(self, answer: LeaseAnswer, sent_at: float) -> None:
         """Wait a moment if there was no new work.

@@ -12,8 +12,8 @@ from reprise_client.errors import ApiError, RepriseError
 from reprise_client.wire import Chunk, ChunkOutcome, LeaseKey, SupersededError
 
 from executor.clock import boottime
-from executor.connection import Connection, Patience
-from executor.failpoints import reach
+from executor.connection import Connection, RetryPauses
+from executor.failpoints import failpoint
 from executor.inbox import Inbox, OutputShipped, TakenOver
 from executor.log_end import MARKER_BYTES, LogEnd
 from executor.reports import PAUSE
@@ -139,20 +139,20 @@ class OutputPump(Thread):
         self._wake.set()
 
     def run(self) -> None:
-        patience = Patience("sending output")
+        pauses = RetryPauses("sending output")
         while True:
             self._wake.wait(self._pause())
             self._wake.clear()
             try:
                 while self._ship():
-                    patience.succeeded()
+                    pauses.succeeded()
             except SupersededError as error:
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
                 # The end of another run does not cut this pause short: a server in trouble has many
                 # of them.
-                if self._hurried.wait(patience.failed(error)):
+                if self._hurried.wait(pauses.failed(error)):
                     time.sleep(PAUSE)
                 self._wake.set()
             while not self._rubbish.empty():
@@ -169,7 +169,7 @@ class OutputPump(Thread):
         if not pieces:
             return False
         chunks = [chunk for _, chunk in pieces]
-        reach("executor.before_log_send")
+        failpoint("executor.before_log_send")
         try:
             outcomes = self._connection.call(lambda wire, mine: wire.log(mine, chunks))
         except ApiError as error:
@@ -178,7 +178,7 @@ class OutputPump(Thread):
                 return True
             self._refused(pieces, error)
             raise
-        reach("executor.after_log_send")
+        failpoint("executor.after_log_send")
         self._chunks = min(CHUNKS, self._chunks * 2)
         for (stream, chunk), outcome in zip(pieces, outcomes, strict=False):
             self._go_on(stream, chunk, outcome)

@@ -10,7 +10,7 @@ from typing import Any
 
 from reprise_client.wire import LeaseKey, Outcome, Report, Termination
 
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.journal import Entry, Journal
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def report(
     pod: Mapping[str, Any] | None = None,
 ) -> Report:
     """Return a report without its number (`seq` is 0), which the buffer assigns."""
-    said = Report(
+    made = Report(
         session_id=key.session_id,
         fencing_token=key.fencing_token,
         seq=0,
@@ -44,8 +44,8 @@ def report(
         termination=termination,
     )
     if pod is not None:
-        said["pod"] = pod
-    return said
+        made["pod"] = pod
+    return made
 
 
 def key_of(item: Report | Outcome) -> LeaseKey:
@@ -53,7 +53,7 @@ def key_of(item: Report | Outcome) -> LeaseKey:
 
 
 @dataclass
-class _Story:
+class _LeaseReports:
     """The reports of one lease and their answers."""
 
     last_seq: int = 0
@@ -80,15 +80,15 @@ class ReportBuffer:
     def __init__(self, directory: Path):
         self._journal = Journal(directory / "journal")
         self._lock = Lock()
-        self._stories: dict[LeaseKey, _Story] = {}
+        self._leases: dict[LeaseKey, _LeaseReports] = {}
         # The leases with something to send. Making a batch must not walk through all leases.
-        self._waiting: dict[LeaseKey, _Story] = {}
+        self._waiting: dict[LeaseKey, _LeaseReports] = {}
         self._in_flight: dict[LeaseKey, int] = {}
         self._incomplete = False
         self.changed = Event()
         for entry in self._journal.load():
             self._replay(entry)
-        self._waiting = {key: story for key, story in self._stories.items() if story.pending}
+        self._waiting = {key: lease for key, lease in self._leases.items() if lease.pending}
         self._journal.rewrite(self._snapshot())
 
     def add(self, drafts: Iterable[Report]) -> None:
@@ -97,25 +97,25 @@ class ReportBuffer:
             numbered = [self._number(draft) for draft in drafts]
             if not numbered:
                 return
-            reach("executor.before_report_write")
+            failpoint("executor.before_report_write")
             self._write((["report", each] for each in numbered), durable=True)
-            reach("executor.after_report_write")
+            failpoint("executor.after_report_write")
             for each in numbered:
                 key = key_of(each)
-                story = self._stories[key]
-                story.pending[each["seq"]] = each
-                if story.released or each["status"] not in FINAL:
-                    self._waiting[key] = story
+                lease = self._leases[key]
+                lease.pending[each["seq"]] = each
+                if lease.released or each["status"] not in FINAL:
+                    self._waiting[key] = lease
         self.changed.set()
 
     def release(self, keys: Iterable[LeaseKey]) -> None:
         with self._lock:
             for key in keys:
-                story = self._stories.get(key)
-                if story is not None:
-                    story.released = True
-                    if story.pending:
-                        self._waiting[key] = story
+                lease = self._leases.get(key)
+                if lease is not None:
+                    lease.released = True
+                    if lease.pending:
+                        self._waiting[key] = lease
         self.changed.set()
 
     def take(self, limit: int, now: float) -> list[Report]:
@@ -125,8 +125,8 @@ class ReportBuffer:
         """
         batch: list[Report] = []
         with self._lock:
-            for story in self._waiting.values():
-                batch += story.sendable(now)
+            for lease in self._waiting.values():
+                batch += lease.sendable(now)
                 if len(batch) >= limit:
                     break
             del batch[limit:]
@@ -138,7 +138,7 @@ class ReportBuffer:
         """Return the seconds until a report that was busy may be sent again; None if there is
         none."""
         with self._lock:
-            waits = [story.not_before - now for story in self._waiting.values()]
+            waits = [lease.not_before - now for lease in self._waiting.values()]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def settle(self, outcomes: Sequence[Outcome], now: float) -> list[Outcome]:
@@ -152,11 +152,11 @@ class ReportBuffer:
             if final:
                 self._write_answers(final)
             for key, seq in self._in_flight.items():
-                story = self._stories.get(key)
-                if story is None or not story.sendable(now):
+                lease = self._leases.get(key)
+                if lease is None or not lease.sendable(now):
                     self._waiting.pop(key, None)
-                elif any(number <= seq for number in story.pending):
-                    story.not_before = now + PAUSE
+                elif any(number <= seq for number in lease.pending):
+                    lease.not_before = now + PAUSE
             self._in_flight = {}
             if self._journal.size > JOURNAL_LIMIT:
                 self._incomplete = True
@@ -169,14 +169,14 @@ class ReportBuffer:
         Its reports were answered, and none had a number above `last_seq`.
         """
         with self._lock:
-            self._stories[key] = _Story(last_seq, last_seq)
+            self._leases[key] = _LeaseReports(last_seq, last_seq)
             self._write([["known", *key, last_seq, last_seq, False]], durable=True)
 
     def withdraw(self, key: LeaseKey) -> bool:
         """Take back a lease on which nothing was reported yet. Return False if it is too late."""
         with self._lock:
-            story = self._stories.get(key, _Story())
-            if key in self._in_flight or story.answered_seq > 0:
+            lease = self._leases.get(key, _LeaseReports())
+            if key in self._in_flight or lease.answered_seq > 0:
                 return False
             self._forget([key])
         return True
@@ -187,50 +187,50 @@ class ReportBuffer:
 
     def leases(self) -> list[LeaseKey]:
         with self._lock:
-            return list(self._stories)
+            return list(self._leases)
 
     def accepted(self, key: LeaseKey) -> bool:
         """Return whether the report that accepted the lease was answered."""
         with self._lock:
-            return self._stories.get(key, _Story()).answered_seq > 0
+            return self._leases.get(key, _LeaseReports()).answered_seq > 0
 
     def ended(self, key: LeaseKey) -> bool:
         """Return whether the lease's final report was written, answered or not."""
         with self._lock:
-            return self._stories.get(key, _Story()).ended
+            return self._leases.get(key, _LeaseReports()).ended
 
     def settled(self, key: LeaseKey) -> bool:
         """Return whether the lease's final report and all before it were answered."""
         with self._lock:
-            story = self._stories.get(key, _Story())
-            return story.ended and not story.pending
+            lease = self._leases.get(key, _LeaseReports())
+            return lease.ended and not lease.pending
 
     def empty(self) -> bool:
         with self._lock:
-            return not any(story.pending for story in self._stories.values())
+            return not any(lease.pending for lease in self._leases.values())
 
     def _number(self, draft: Report) -> Report:
-        story = self._stories.setdefault(key_of(draft), _Story())
-        story.last_seq += 1
-        story.ended = story.ended or draft["status"] in FINAL
-        return {**draft, "seq": story.last_seq}
+        lease = self._leases.setdefault(key_of(draft), _LeaseReports())
+        lease.last_seq += 1
+        lease.ended = lease.ended or draft["status"] in FINAL
+        return {**draft, "seq": lease.last_seq}
 
     def _write_answers(self, outcomes: Sequence[Outcome]) -> None:
-        reach("executor.before_answer_write")
+        failpoint("executor.before_answer_write")
         # This is not synced: a report that is sent again after a loss of power is a duplicate.
         self._write((["answered", *key_of(o), o["seq"]] for o in outcomes), durable=False)
-        reach("executor.after_answer_write")
+        failpoint("executor.after_answer_write")
         for each in outcomes:
             self._answered(key_of(each), each["seq"])
 
     def _answered(self, key: LeaseKey, seq: int) -> None:
-        story = self._stories.get(key)
-        if story is not None:
-            story.pending.pop(seq, None)
-            story.answered_seq = max(story.answered_seq, seq)
+        lease = self._leases.get(key)
+        if lease is not None:
+            lease.pending.pop(seq, None)
+            lease.answered_seq = max(lease.answered_seq, seq)
 
     def _forget(self, keys: Iterable[LeaseKey]) -> None:
-        known = [key for key in keys if self._stories.pop(key, None) is not None]
+        known = [key for key in keys if self._leases.pop(key, None) is not None]
         for key in known:
             self._waiting.pop(key, None)
         if known:
@@ -254,23 +254,23 @@ class ReportBuffer:
 
     def _replay(self, entry: Entry) -> None:
         match entry:
-            case ["report", dict() as said]:
-                kept: Any = said
-                story = self._stories.setdefault(key_of(kept), _Story())
-                story.pending[kept["seq"]] = kept
-                story.last_seq = max(story.last_seq, kept["seq"])
-                story.ended = story.ended or kept["status"] in FINAL
+            case ["report", dict() as draft]:
+                kept: Any = draft
+                lease = self._leases.setdefault(key_of(kept), _LeaseReports())
+                lease.pending[kept["seq"]] = kept
+                lease.last_seq = max(lease.last_seq, kept["seq"])
+                lease.ended = lease.ended or kept["status"] in FINAL
             case ["answered", session_id, token, seq]:
                 self._answered(LeaseKey(session_id, token), seq)
             case ["forget", session_id, token]:
-                self._stories.pop(LeaseKey(session_id, token), None)
+                self._leases.pop(LeaseKey(session_id, token), None)
             case ["known", session_id, token, last_seq, answered_seq, ended]:
-                story = _Story(last_seq, answered_seq, ended)
-                self._stories[LeaseKey(session_id, token)] = story
+                lease = _LeaseReports(last_seq, answered_seq, ended)
+                self._leases[LeaseKey(session_id, token)] = lease
 
     def _snapshot(self) -> list[Entry]:
         entries: list[Entry] = []
-        for key, story in self._stories.items():
-            entries.append(["known", *key, story.last_seq, story.answered_seq, story.ended])
-            entries += [["report", each] for each in story.pending.values()]
+        for key, lease in self._leases.items():
+            entries.append(["known", *key, lease.last_seq, lease.answered_seq, lease.ended])
+            entries += [["report", each] for each in lease.pending.values()]
         return entries

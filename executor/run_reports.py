@@ -24,14 +24,16 @@ def final_report(run: Run, seen: Observation) -> Report:
     If the agent brought it about, it is an ERROR, whatever the exit code; but of a preempted pod
     the phase decides.
     """
-    status, message, said = seen.status, seen.message, seen.termination or facts(None)
-    own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in said
+    status, message, termination = seen.status, seen.message, seen.termination or facts(None)
+    own_success = run.ending is Ending.PREEMPTED and status == "TERMINATED" and "pod" in termination
     if run.ending is not None and seen.stopped and not own_success:
         status, message = "ERROR", message or run.ending.value
-        said = {**said, "lease_expired": run.ending in FENCED}
+        termination = {**termination, "lease_expired": run.ending in FENCED}
         if run.ending is Ending.PREEMPTED:
-            said["reason"] = said["reason"] or "Preempted"
-    return report(run.key, status, time.time(), node=seen.node, message=message, termination=said)
+            termination["reason"] = termination["reason"] or "Preempted"
+    return report(
+        run.key, status, time.time(), node=seen.node, message=message, termination=termination
+    )
 
 
 def first_number() -> int:

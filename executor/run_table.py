@@ -47,17 +47,17 @@ class RunTable:
         """Note that a run has ended; return the report of it."""
         run.phase = Phase.ENDED
         self.active.pop(run.key, None)
-        said = final_report(run, seen)
-        message = said["message"]
-        log.debug("session %s: %s%s", run.key, said["status"], message and f" {message}")
-        return said
+        final = final_report(run, seen)
+        message = final["message"]
+        log.debug("session %s: %s%s", run.key, final["status"], message and f" {message}")
+        return final
 
     def discard(self, files: RunFiles) -> None:
         """Clear the files of a run away, which nobody needs any more."""
         self._store.retire(files)
         self._pump.discard(files.path)
 
-    def bury(self, runs: Iterable[Run]) -> None:
+    def forget_answered(self, runs: Iterable[Run]) -> None:
         """Forget runs whose end was answered, once their output needs the directory no more."""
         settled = [run for run in runs if self._buffer.settled(run.key)]
         for run in settled:

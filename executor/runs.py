@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from reprise_client.wire import LeaseKey
 
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.state import replace_file
 
 MESSAGE_BYTES = 4096
@@ -141,9 +141,9 @@ class RunStore:
     def create(self, key: LeaseKey) -> RunFiles:
         files = RunFiles(key, self._path / f"{key.session_id}-{key.fencing_token}")
         files.path.mkdir(mode=0o700, exist_ok=True)
-        reach("executor.before_run_write")
+        failpoint("executor.before_run_write")
         files.write_record(None)
-        reach("executor.after_run_write")
+        failpoint("executor.after_run_write")
         return files
 
     def leftovers(self) -> Iterator[RunFiles]:
@@ -162,9 +162,9 @@ class RunStore:
 
     def retire(self, files: RunFiles) -> None:
         """Remove the record, so that the next agent only removes the directory."""
-        reach("executor.before_run_remove")
+        failpoint("executor.before_run_remove")
         files.record.unlink(missing_ok=True)
-        reach("executor.after_run_remove")
+        failpoint("executor.after_run_remove")
 
 
 class BareRuns:

@@ -9,8 +9,8 @@ from reprise_client.errors import ApiError, RepriseError
 from reprise_client.wire import LeaseKey, Outcome, Report, Return, SupersededError
 
 from executor.clock import boottime
-from executor.connection import Connection, Patience
-from executor.failpoints import reach
+from executor.connection import Connection, RetryPauses
+from executor.failpoints import failpoint
 from executor.inbox import Answered, HandedBack, Inbox, TakenOver
 from executor.reports import BATCH, PAUSE, ReportBuffer, key_of
 
@@ -47,18 +47,18 @@ class ReportSender(Thread):
             return not self._returns and self._buffer.empty()
 
     def run(self) -> None:
-        patience = Patience("sending reports")
+        pauses = RetryPauses("sending reports")
         while True:
             self._buffer.changed.wait(self._buffer.next_due(boottime()))
             self._buffer.changed.clear()
             try:
                 while self._send_returns() or self._send_reports():
-                    patience.succeeded()
+                    pauses.succeeded()
             except SupersededError as error:
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
-                if self._hurried.wait(patience.failed(error)):
+                if self._hurried.wait(pauses.failed(error)):
                     time.sleep(PAUSE)
                 self._buffer.changed.set()
 
@@ -68,9 +68,9 @@ class ReportSender(Thread):
         if not waiting:
             return False
         returns = [each for _, each in waiting]
-        reach("executor.before_return_send")
+        failpoint("executor.before_return_send")
         outcomes = self._connection.call(lambda wire, mine: wire.hand_back(mine, returns))
-        reach("executor.after_return_send")
+        failpoint("executor.after_return_send")
         done = [k for (k, _), o in zip(waiting, outcomes, strict=False) if o["outcome"] != "busy"]
         with self._returns_lock:
             for key in done:
@@ -108,7 +108,7 @@ class ReportSender(Thread):
         The next batch is smaller then. A report that is refused on its own is given up, so that it
         does not block the others.
         """
-        reach("executor.before_report_send")
+        failpoint("executor.before_report_send")
         try:
             outcomes = self._connection.call(lambda wire, mine: wire.report(mine, batch))
         except ApiError as error:
@@ -118,17 +118,17 @@ class ReportSender(Thread):
                 return [_invalid(batch[0], str(error))]
             self._limit = len(batch) // 2
             return ()
-        reach("executor.after_report_send")
+        failpoint("executor.after_report_send")
         self._limit = min(BATCH, self._limit * 2)
         log.debug("%d reports sent, the first of session %s", len(batch), key_of(batch[0]))
         return outcomes
 
 
 def _return(key: LeaseKey, reason: str, own_trouble: bool) -> Return:
-    said = Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
+    item = Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
     if own_trouble:
-        said["own_trouble"] = True
-    return said
+        item["own_trouble"] = True
+    return item
 
 
 def _invalid(refused: Report, detail: str) -> Outcome:

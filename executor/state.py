@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from executor.clock import boottime
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 
 ID_LENGTH = 64
 TURN_SECONDS = 1.0
@@ -78,9 +78,9 @@ class StateDir:
         return last + 1
 
     def write_incarnation(self, incarnation: int) -> None:
-        reach("executor.before_incarnation_write")
+        failpoint("executor.before_incarnation_write")
         replace_file(self.path / "incarnation", f"{incarnation}\n".encode("ascii"), durable=True)
-        reach("executor.after_incarnation_write")
+        failpoint("executor.after_incarnation_write")
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool) -> None:

@@ -17,7 +17,7 @@ REPLAYED = 20
 class UnreliableWire(Wire):
     """Sends the agent's reports unreliably, and returns what the server answered to them.
 
-    It calls `tell` with the kind of each trouble.
+    It calls `on_trouble` with the kind of each trouble.
     """
 
     def __init__(
@@ -27,13 +27,13 @@ class UnreliableWire(Wire):
         *,
         script: Script,
         random: Random,
-        tell: Callable[[str], None],
+        on_trouble: Callable[[str], None],
     ):
         super().__init__(transport, name)
         self._url = transport.url
         self._script = script
         self._random = random
-        self._tell = tell
+        self._on_trouble = on_trouble
         self._past: deque[Report] = deque(maxlen=REMEMBERED)
 
     def report(self, incarnation: int, reports: Sequence[Report]) -> list[Outcome]:
@@ -59,7 +59,7 @@ class UnreliableWire(Wire):
     def _happens(self, rate: float, kind: str) -> bool:
         if not rate or self._random.random() >= rate:
             return False
-        self._tell(kind)
+        self._on_trouble(kind)
         return True
 
     def _backwards(self, incarnation: int, reports: Sequence[Report]) -> list[Outcome]:
@@ -68,5 +68,7 @@ class UnreliableWire(Wire):
         first = [each for each in reports if each is not last[each["session_id"]]]
         outcomes = super().report(incarnation, list(last.values()))
         outcomes += super().report(incarnation, first) if first else []
-        said = {(each["session_id"], each["fencing_token"], each["seq"]): each for each in outcomes}
-        return [said[each["session_id"], each["fencing_token"], each["seq"]] for each in reports]
+        by_key = {
+            (each["session_id"], each["fencing_token"], each["seq"]): each for each in outcomes
+        }
+        return [by_key[each["session_id"], each["fencing_token"], each["seq"]] for each in reports]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
-from executor.drivers.kubernetes.pod_story import STEPS, SessionStory
+from executor.drivers.kubernetes.pod_tracker import STEPS, SessionTracker
 from executor.drivers.kubernetes.pod_trim import trimmed
 from executor.drivers.protocol import Observation
 from executor.reports import report
@@ -62,16 +62,16 @@ class Replay:
     """A story, and all that it told."""
 
     name: str
-    story: SessionStory = field(init=False)
+    tracker: SessionTracker = field(init=False)
     told: list[Observation] = field(default_factory=list)
     shown: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.story = SessionStory(KEY, [self.name])
+        self.tracker = SessionTracker(KEY, [self.name])
 
     def event(self, event: Any) -> None:
         self.shown.append(event["object"])
-        tell = self.story.see_deleted if event["type"] == "DELETED" else self.story.see
+        tell = self.tracker.see_deleted if event["type"] == "DELETED" else self.tracker.see
         self.told += tell(event["object"])
 
     def events(self, events: list[Any]) -> "Replay":
@@ -83,20 +83,20 @@ class Replay:
         """Often enough for what is not there to be believed."""
         self.shown += pods
         for _ in range(3):
-            self.told += self.story.relist(pods)
+            self.told += self.tracker.relist(pods)
         return self
 
     def check(self) -> None:
         steps = [STEPS.index(each.status) for each in self.told if each.termination is None]
         assert steps == sorted(steps)
         ends = [each for each in self.told if each.termination is not None]
-        assert len(ends) == self.story.ended <= 1
+        assert len(ends) == self.tracker.ended <= 1
         assert ends == self.told[len(self.told) - len(ends) :]
 
     def cause(self) -> str | None:
         """What the server makes of the end; None while there is none."""
         self.check()
-        return cause_of(self.told[-1]) if self.story.ended else None
+        return cause_of(self.told[-1]) if self.tracker.ended else None
 
     def expected_when_gone(self) -> str:
         """By the table of causes, of a pod that is no more."""
@@ -228,12 +228,12 @@ def test_in_any_order_and_however_often_the_end_is_one_and_right(data: st.DataOb
         relisted = data.draw(st.booleans())
         if relisted:
             replay.shown.append(event["object"])
-            replay.told += replay.story.relist([event["object"]])
+            replay.told += replay.tracker.relist([event["object"]])
         else:
             replay.event(event)
         replay.check()
     ends = [event["object"]["status"]["phase"] in {"Succeeded", "Failed"} for event in shown]
-    assert replay.story.ended == any(ends)
+    assert replay.tracker.ended == any(ends)
     if any(ends):
         assert replay.cause() == ENDS[name]
     replay.relist()
@@ -245,7 +245,7 @@ def test_no_answer_of_a_cluster_is_too_odd(pods: list[Any], data: st.DataObject)
     replay = Replay(data.draw(st.sampled_from(NAMES)))
     for pod in pods:
         deleted = data.draw(st.booleans())
-        replay.told += replay.story.see_deleted(pod) if deleted else replay.story.see(pod)
+        replay.told += replay.tracker.see_deleted(pod) if deleted else replay.tracker.see(pod)
         replay.check()
     replay.relist()
     assert replay.cause() is not None

@@ -145,17 +145,17 @@ class Cluster:
             "timeoutSeconds": str(max(1, int(seconds))),
         }
         silence = seconds + self._answer_seconds / 2
-        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=silence)
-        async with self._answer("GET", path, query, timeout=patience) as answer:
+        limits = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=silence)
+        async with self._answer("GET", path, query, timeout=limits) as answer:
             yield OPENED, {}
             async for line in _lines(answer):
                 event = _object(line)
-                kind, said = str(event.get("type")), event.get("object")
-                if not isinstance(said, dict):
+                kind, found = str(event.get("type")), event.get("object")
+                if not isinstance(found, dict):
                     raise ValueError(f"an event without an object: {line[:200]!r}")
                 if kind == "ERROR":
-                    raise refusal_of(int(said.get("code") or 500), said)
-                yield kind, _with_metadata(said)
+                    raise refusal_of(int(found.get("code") or 500), found)
+                yield kind, _with_metadata(found)
 
     async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
         return await self.call("POST", path, {"dryRun": "All"} if dry else {}, body)
@@ -189,12 +189,12 @@ class Cluster:
         log ends or stays silent for long, as the connection may be lost.
         """
         query = {"container": container, "follow": "true" if follow else "", "sinceTime": since}
-        patience = aiohttp.ClientTimeout(
+        limits = aiohttp.ClientTimeout(
             sock_connect=CONNECT_SECONDS,
             sock_read=SILENT_SECONDS if follow else self._answer_seconds,
         )
         query["timestamps"] = "true"
-        async with self._answer("GET", f"{path}/log", query, timeout=patience) as answer:
+        async with self._answer("GET", f"{path}/log", query, timeout=limits) as answer:
             async for piece in answer.content.iter_any():
                 yield piece
 
@@ -207,8 +207,8 @@ class Cluster:
         *,
         kind: str = JSON_KIND,
     ) -> Object:
-        patience = aiohttp.ClientTimeout(total=self._answer_seconds, sock_connect=CONNECT_SECONDS)
-        async with self._answer(method, path, query, body, kind=kind, timeout=patience) as answer:
+        limits = aiohttp.ClientTimeout(total=self._answer_seconds, sock_connect=CONNECT_SECONDS)
+        async with self._answer(method, path, query, body, kind=kind, timeout=limits) as answer:
             return _with_metadata(_object(await answer.read()))
 
     @asynccontextmanager
@@ -242,8 +242,8 @@ class Cluster:
             await asyncio.sleep(left + random.uniform(0.0, 0.5))  # noqa: S311
 
     async def _refused(self, answer: aiohttp.ClientResponse, *, making: bool) -> ApiRefusal:
-        said = _json(await answer.read())
-        refusal = refusal_of(answer.status, said, answer.headers, making=making)
+        status = _json(await answer.read())
+        refusal = refusal_of(answer.status, status, answer.headers, making=making)
         if answer.status == 429 and isinstance(refusal, Transient):
             self._quiet_until = max(self._quiet_until, time.monotonic() + refusal.after)
         return refusal
@@ -370,22 +370,24 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 def _json(data: bytes) -> Object:
     try:
-        said = json.loads(data)
+        parsed = json.loads(data)
     except ValueError:
-        said = None
-    return said if isinstance(said, dict) else {"message": data[:500].decode("utf-8", "replace")}
+        parsed = None
+    return (
+        parsed if isinstance(parsed, dict) else {"message": data[:500].decode("utf-8", "replace")}
+    )
 
 
 def _object(data: bytes) -> Object:
     """Return the JSON object in these bytes. Raises `ValueError` if there is none."""
-    said = json.loads(data)
-    if not isinstance(said, dict):
+    parsed = json.loads(data)
+    if not isinstance(parsed, dict):
         raise ValueError("an answer that is no object")
-    return said
+    return parsed
 
 
-def _with_metadata(said: Object) -> Object:
+def _with_metadata(item: Object) -> Object:
     """Return the object, which must have `metadata` like all answers. Raises `ValueError`."""
-    if not isinstance(said.get("metadata"), dict):
+    if not isinstance(item.get("metadata"), dict):
         raise ValueError("an object without metadata")
-    return said
+    return item

@@ -65,36 +65,36 @@ class Expired(ApiRefusal):
 
 def refusal_of(
     status: int,
-    said: Object,
+    answer: Object,
     headers: Mapping[str, str] | None = None,
     *,
     making: bool = False,  # creating an object
 ) -> ApiRefusal:
-    """Return the error for an answer of 400 or more. `said` is its `Status` or any other JSON."""
-    meaning = _meaning(status, said, making)
-    message = f"{said.get('message') or 'no reason given'} ({status})"
+    """Return the error for an answer of 400 or more. `answer` is its `Status` or any other JSON."""
+    meaning = _meaning(status, answer, making)
+    message = f"{answer.get('message') or 'no reason given'} ({status})"
     if issubclass(meaning, Transient):
         # Webhooks answer before anything is written, so the call has surely failed.
         unsure = (status >= 500 and meaning is Transient) or status == 408
-        return meaning(message, _retry_after(said, headers or {}), unsure=unsure)
+        return meaning(message, _retry_after(answer, headers or {}), unsure=unsure)
     return meaning(message)
 
 
-def _meaning(status: int, said: Object, making: bool) -> type[ApiRefusal]:
-    message = str(said.get("message") or "")
+def _meaning(status: int, answer: Object, making: bool) -> type[ApiRefusal]:
+    message = str(answer.get("message") or "")
     if status in _PASSING or status >= 500:
         usual = TooMany if status == 429 else Transient
         return next((kind for words, kind in _TOLD if words.search(message)), usual)
     if status == 413 or _DENIED.search(message):
         return Invalid
-    if said.get("kind") != "Status" and status != 410:
+    if answer.get("kind") != "Status" and status != 410:
         # A proxy before the API server refused, and it knows nothing of the object.
         return OwnTrouble
-    if making and status == 409 and said.get("reason") != "AlreadyExists":
+    if making and status == 409 and answer.get("reason") != "AlreadyExists":
         return NamespaceTransient  # Somebody else has just changed the namespace's quota.
-    if status == 404 and _details(said).get("kind") == "namespaces":
+    if status == 404 and _details(answer).get("kind") == "namespaces":
         return NamespaceTrouble
-    return _meaning_of_403(said) if status == 403 else _MEANINGS.get(status, Invalid)
+    return _meaning_of_403(answer) if status == 403 else _MEANINGS.get(status, Invalid)
 
 
 _MEANINGS: dict[int, type[ApiRefusal]] = {
@@ -119,26 +119,26 @@ _NOT_YET = re.compile(
 _OURS = re.compile('User "[^"]*" cannot |exceeded quota|is being terminated')
 
 
-def _meaning_of_403(said: Object) -> type[ApiRefusal]:
+def _meaning_of_403(answer: Object) -> type[ApiRefusal]:
     """Return the error for a 403.
 
     A quota that misses a limit on the object is the object's fault. A quota that is used up is not.
     """
-    message = str(said.get("message") or "")
-    causes = _details(said).get("causes") or ()
+    message = str(answer.get("message") or "")
+    causes = _details(answer).get("causes") or ()
     if _NOT_YET.search(message):
         return NamespaceTransient
     terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
     return NamespaceTrouble if terminating or _OURS.search(message) else Invalid
 
 
-def _details(said: Object) -> Object:
-    details = said.get("details")
+def _details(answer: Object) -> Object:
+    details = answer.get("details")
     return details if isinstance(details, dict) else {}
 
 
-def _retry_after(said: Object, headers: Mapping[str, str]) -> float:
-    advice = headers.get("Retry-After") or _details(said).get("retryAfterSeconds")
+def _retry_after(answer: Object, headers: Mapping[str, str]) -> float:
+    advice = headers.get("Retry-After") or _details(answer).get("retryAfterSeconds")
     try:
         return min(LONGEST_ADVICE, max(0.0, float(advice or 0)))
     except (TypeError, ValueError):

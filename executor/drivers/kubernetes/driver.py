@@ -82,8 +82,8 @@ class KubernetesDriver:
                 refused=self._settings.refused,
             )
         except pod_manifest.ManifestError as error:
-            said = facts(None, "ValidationError", pod_message=str(error))
-            self._tell(Observation(order.key, "ERROR", "", str(error), said))
+            termination = facts(None, "ValidationError", pod_message=str(error))
+            self._emit(Observation(order.key, "ERROR", "", str(error), termination))
             return
         # The record is written before the pods are created, so that no pod lacks one.
         _write_place(order.files, Place.of_manifests(bodies))
@@ -129,7 +129,7 @@ class KubernetesDriver:
         self._closed.set()
 
     async def _keep(self) -> None:
-        self._keeper = PodKeeper(self._settings, self._tell, self._wake_up.set)
+        self._keeper = PodKeeper(self._settings, self._emit, self._wake_up.set)
         self._serving = asyncio.create_task(self._keeper.serve())
         # Requests come after the first step of serving.
         self._loop.call_soon(self._ready.set)
@@ -138,7 +138,7 @@ class KubernetesDriver:
     def _ask(self, what: Callable[[PodKeeper], None]) -> None:
         self._loop.call_soon_threadsafe(what, self._keeper)
 
-    def _tell(self, seen: Observation) -> None:
+    def _emit(self, seen: Observation) -> None:
         self._seen.put(seen)
         self._wake_up.set()
 

@@ -100,9 +100,9 @@ def _with_allocated(
     """
     known = {each.get("name"): each for each in status.get(statuses) or ()}
     for container in spec.get(containers) or ():
-        amounts, said = _requests(container), known.get(container.get("name")) or {}
-        _raise(amounts, _amounts(said.get("allocatedResources") or {}))
-        _raise(amounts, _requests(said))
+        amounts, status = _requests(container), known.get(container.get("name")) or {}
+        _raise(amounts, _amounts(status.get("allocatedResources") or {}))
+        _raise(amounts, _requests(status))
         yield amounts
 
 
@@ -110,9 +110,9 @@ def _requests(container: Mapping[str, Any]) -> Amounts:
     return _amounts((container.get("resources") or {}).get("requests") or {})
 
 
-def _amounts(said: Mapping[str, Any]) -> Amounts:
+def _amounts(quantities: Mapping[str, Any]) -> Amounts:
     amounts = {}
-    for name, text in said.items():
+    for name, text in quantities.items():
         with suppress(ValueError):
             amounts[name] = parse_resource(str(text))
     return amounts
@@ -142,9 +142,9 @@ def _takes_pods(node: Object) -> bool:
 
 
 def _node(node: Object, taken: Amounts) -> Node:
-    said = _amounts(node["status"]["allocatable"] or {})
-    whole = {name: amount for name, amount in said.items() if not name.startswith(_UNWANTED)}
-    if _PODS in said and taken.get(_PODS, 0) >= said[_PODS]:
+    allocatable = _amounts(node["status"]["allocatable"] or {})
+    whole = {name: amount for name, amount in allocatable.items() if not name.startswith(_UNWANTED)}
+    if _PODS in allocatable and taken.get(_PODS, 0) >= allocatable[_PODS]:
         taken = whole  # No pod can get what is left there.
     return Node(
         name=node["metadata"]["name"],

@@ -36,7 +36,7 @@ class Unwanted(ApiRefusal):
 
 
 @dataclass(frozen=True)
-class Patience:
+class Conditions:
     """The conditions of one creation, given by whoever wants the object.
 
     The maker tries as long as `wanted` returns true: there must be no second object after the first
@@ -97,7 +97,7 @@ class ObjectMaker:
         self._settles_in = settles_in
 
     async def make(
-        self, path: str, own_path: str, body: Manifest, patience: Patience = Patience()
+        self, path: str, own_path: str, body: Manifest, conditions: Conditions = Conditions()
     ) -> Object:
         """Return the object as the API server has it. An earlier try may have created it.
 
@@ -106,10 +106,10 @@ class ObjectMaker:
         object was no longer wanted or that it took too long; `TooMany`, that the cluster refused
         three times for lack of time.
         """
-        tries = await self._try(path, own_path, body, patience)
+        tries = await self._try(path, own_path, body, conditions)
         if isinstance(tries, dict):
             return tries
-        if tries.open_until is not None and patience.must_know:
+        if tries.open_until is not None and conditions.must_know:
             found = await self._find(own_path, body, tries.open_until)
             if found is not None:
                 return found
@@ -117,11 +117,11 @@ class ObjectMaker:
         raise tries.reason
 
     async def _try(
-        self, path: str, own_path: str, body: Manifest, patience: Patience
+        self, path: str, own_path: str, body: Manifest, conditions: Conditions
     ) -> Object | _Tries:
         backoff, made = pauses(), False
         tries = _Tries(boottime(), Unwanted("it is not wanted any more"))
-        while patience.wanted():
+        while conditions.wanted():
             try:
                 try:
                     return await self._make(path, own_path, body)
@@ -134,17 +134,17 @@ class ObjectMaker:
                 late = boottime() > tries.began + self._settles_in
                 if late or tries.refused >= MOST_REFUSED:
                     return tries
-                patience.failed(refusal, tries.failed)
+                conditions.failed(refusal, tries.failed)
                 log.info("creating %s: %s; trying again", own_path, refusal)
-                await patience.rest(max(refusal.after, backoff.next()))
+                await conditions.rest(max(refusal.after, backoff.next()))
             except ApiRefusal as refusal:
                 tries.reason = refusal
                 # An API server that has just started may not know its own rights yet. A caller that
                 # has to wait for a lost answer goes on trying meanwhile.
-                if not (isinstance(refusal, OwnTrouble) and patience.must_know and tries.is_open):
+                if not (isinstance(refusal, OwnTrouble) and conditions.must_know and tries.is_open):
                     return tries
                 log.info("creating %s: %s; trying again", own_path, refusal)
-                await patience.rest(backoff.next())
+                await conditions.rest(backoff.next())
         return tries
 
     async def _make(self, path: str, own_path: str, body: Manifest) -> Object:

@@ -16,14 +16,14 @@ from executor.drivers.kubernetes.api_refusals import (
     TooMany,
     Transient,
 )
-from executor.drivers.kubernetes.object_maker import ObjectMaker, Patience, Unwanted
+from executor.drivers.kubernetes.object_maker import Conditions, ObjectMaker, Unwanted
 from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod
 from executor.drivers.kubernetes.pod_secrets import SecretGiver
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.trouble import ClusterTrouble
 from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class PodCreator:
         troubles: ClusterTrouble,
         *,
         saw: Callable[[PodRun, Object], None],
-        tell: Callable[[Observation], None],
+        emit: Callable[[Observation], None],
     ):
         self._executor = settings.executor
         self._maker = ObjectMaker(
@@ -54,7 +54,7 @@ class PodCreator:
         self._secrets = SecretGiver(cluster, calls, settings.executor)
         self._troubles = troubles
         self._saw = saw
-        self._tell = tell
+        self._emit = emit
 
     async def create(
         self, run: PodRun, order: Order, bodies: Sequence[Manifest]
@@ -90,10 +90,10 @@ class PodCreator:
     async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
         name = body["metadata"]["name"]
         path = f"/api/v1/namespaces/{run.namespace}/pods"
-        reach("executor.before_pod_create")
-        patience = self._patience(run, body, lambda: run.lacks(name))
-        pod = await self._maker.make(path, run.path(name), body, patience)
-        reach("executor.after_pod_create")
+        failpoint("executor.before_pod_create")
+        conditions = self._conditions(run, body, lambda: run.lacks(name))
+        pod = await self._maker.make(path, run.path(name), body, conditions)
+        failpoint("executor.after_pod_create")
         self._troubles.made(body)
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")
@@ -107,14 +107,14 @@ class PodCreator:
         )
         path, name = f"/api/v1/namespaces/{run.namespace}/services", body["metadata"]["name"]
         # It goes with the pod that owns it.
-        patience = self._patience(run, body, lambda: True, must_know=False)
-        service = await self._maker.make(path, f"{path}/{name}", body, patience)
+        conditions = self._conditions(run, body, lambda: True, must_know=False)
+        service = await self._maker.make(path, f"{path}/{name}", body, conditions)
         if key_of_pod(service) != run.key:
             raise Exists(f"there is another service {name} in namespace {run.namespace}")
 
-    def _patience(
+    def _conditions(
         self, run: PodRun, body: Manifest, wanted: Callable[[], bool], *, must_know: bool = True
-    ) -> Patience:
+    ) -> Conditions:
         """While the lease lives nobody gives up on what a cluster cannot do for a while."""
 
         def failed(refusal: Transient, tries: int) -> None:
@@ -127,29 +127,31 @@ class PodCreator:
             if body["kind"] == "Pod":
                 self._troubles.refused(body, refusal)
             if lasts:
-                self._tell_waiting(run, f"its pod could not be made yet: {refusal}")
+                self._emit_waiting(run, f"its pod could not be made yet: {refusal}")
 
         async def rest(seconds: float) -> None:
             await asyncio.wait([run.next_change], timeout=seconds)
 
-        return Patience(lambda: wanted() and not run.stopping, failed, rest, must_know)
+        return Conditions(lambda: wanted() and not run.stopping, failed, rest, must_know)
 
-    def _tell_waiting(self, run: PodRun, message: str) -> None:
+    def _emit_waiting(self, run: PodRun, message: str) -> None:
         if message != run.waits_for:
             run.waits_for = message
-            self._tell(Observation(run.key, "PREPARING", "", message))
+            self._emit(Observation(run.key, "PREPARING", "", message))
 
 
 def _not_created(run: PodRun, refusal: Exception) -> Observation:
     reason = "Invalid" if isinstance(refusal, Invalid) else "PodCreateFailed"
     message = f"its pod could not be created: {refusal}"
-    said = facts(None, reason, pod_message=message)
-    return Observation(run.key, "ERROR", "", message, said, run.stopping)
+    termination = facts(None, reason, pod_message=message)
+    return Observation(run.key, "ERROR", "", message, termination, run.stopping)
 
 
 def _stopped(run: PodRun) -> Observation:
-    said = facts(None)
-    return Observation(run.key, "ERROR", "", "ended before it was started", said, stopped=True)
+    termination = facts(None)
+    return Observation(
+        run.key, "ERROR", "", "ended before it was started", termination, stopped=True
+    )
 
 
 def without_secrets(run: PodRun, known: Known) -> Observation:
@@ -157,5 +159,5 @@ def without_secrets(run: PodRun, known: Known) -> Observation:
     message = "its agent died before its pod had its secrets"
     if not known.touched:
         return Observation(run.key, UNSTARTED, message=message)
-    said = facts(None, "PodCreateFailed", pod_message=message)
-    return Observation(run.key, "ERROR", "", message, said)
+    termination = facts(None, "PodCreateFailed", pod_message=message)
+    return Observation(run.key, "ERROR", "", message, termination)

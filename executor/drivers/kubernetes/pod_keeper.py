@@ -13,20 +13,20 @@ from reprise_client.wire import LeaseKey
 from executor.clock import boottime
 from executor.drivers.kubernetes.api import Cluster, Listed
 from executor.drivers.kubernetes.api_refusals import Object
+from executor.drivers.kubernetes.error_logging import log_errors, run_until_done
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.nodes import NodeSurvey
-from executor.drivers.kubernetes.perseverance import alone, see_through
 from executor.drivers.kubernetes.pod_creator import PodCreator, without_secrets
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.drivers.kubernetes.pod_remover import PodRemover
 from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod, may_go_on
 from executor.drivers.kubernetes.pod_settings import PodSettings
-from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_watch import PodWatch
 from executor.drivers.kubernetes.trouble import ClusterTrouble
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.reports import FINAL
 from executor.runs import RunFiles
 
@@ -43,18 +43,18 @@ LULL_SECONDS = 20.0
 class PodKeeper:
     """Keeps the pods of all runs.
 
-    It calls `tell` with each observation, and `wake` when `surveyed` becomes true. All methods but
+    It calls `emit` with each observation, and `wake` when `surveyed` becomes true. All methods but
     `serve` are called on the loop that serves, and none of them blocks.
     """
 
     def __init__(
         self,
         settings: PodSettings,
-        tell: Callable[[Observation], None],
+        emit: Callable[[Observation], None],
         wake: Callable[[], None],
     ):
         self._settings = settings
-        self._tell = tell
+        self._emit = emit
         self._wake = wake
         self._cluster = Cluster(settings.access, settings.answer_seconds)
         self._runs: dict[LeaseKey, PodRun] = {}
@@ -68,7 +68,7 @@ class PodKeeper:
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
         self._troubles = ClusterTrouble(self._cluster, self._make_on)
         self._creator = PodCreator(
-            settings, self._cluster, self._calls, self._troubles, saw=self._saw, tell=tell
+            settings, self._cluster, self._calls, self._troubles, saw=self._saw, emit=emit
         )
         self._logs = LogKeeper(self._cluster)
         self._watch = PodWatch(settings, self._cluster, self._troubles, self)
@@ -130,7 +130,7 @@ class PodKeeper:
         run.deleting.clear()
         run.touch()
         if run.created:
-            self._news(run, run.story.stop())
+            self._news(run, run.tracker.stop())
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
         """Forget the troubles of these projects: none of their sessions waits for this executor."""
@@ -159,10 +159,10 @@ class PodKeeper:
             await self._abandon(run, failed)
             return
         run.created = True
-        told, run.held_back = run.held_back, []
-        for each in told:
+        held_back, run.held_back = run.held_back, []
+        for each in held_back:
             self._pass_on(run, each)
-        self._news(run, run.story.stop() if run.stopping else [])
+        self._news(run, run.tracker.stop() if run.stopping else [])
 
     def _make_on(self) -> None:
         """Wake the runs whose pods could not be created: it may work now."""
@@ -170,15 +170,15 @@ class PodKeeper:
             if not run.created:
                 run.touch()
 
-    async def _abandon(self, run: PodRun, said: Observation) -> None:
+    async def _abandon(self, run: PodRun, verdict: Observation) -> None:
         """End a run of which not all pods could be created, once none of its other pods is left."""
-        run.grace, run.verdict = run.grace or 0, said
+        run.grace, run.verdict = run.grace or 0, verdict
         for name in list(run.known):
-            run.story.ask_to_delete(name)
+            run.tracker.ask_to_delete(name)
             self._spawn(self._remover.delete, run, name)
-        while run.end is None and not all(run.story.is_over(name) for name in run.known):
+        while run.end is None and not all(run.tracker.is_over(name) for name in run.known):
             await asyncio.wait([run.next_change])
-        self._finish(run, said)
+        self._finish(run, verdict)
 
     # Removal
 
@@ -202,7 +202,7 @@ class PodKeeper:
         known = run.known.pop(name, None)
         run.touch()
         if known is not None:
-            self._news(run, run.story.see_deleted(known.pod))
+            self._news(run, run.tracker.see_deleted(known.pod))
 
     # Observation
 
@@ -210,7 +210,7 @@ class PodKeeper:
     def misses_pods(self) -> bool:
         """Whether pods that were made are not to be seen."""
         return any(
-            run.created and not run.story.ended and len(run.known) < len(run.names)
+            run.created and not run.tracker.ended and len(run.known) < len(run.names)
             for run in self._runs.values()
         )
 
@@ -221,10 +221,10 @@ class PodKeeper:
             if key := key_of_pod(pod):
                 theirs[key].append(pod)
         for run in list(self._runs.values()):
-            with alone(run.key):
+            with log_errors(run.key):
                 self._compare(run, theirs.pop(run.key, []))
         for key, pods in theirs.items():
-            with alone(key):
+            with log_errors(key):
                 self._stray(key, pods[0])
                 if self._let_go.get(key, listed.began) < listed.began:
                     for pod in pods:
@@ -239,7 +239,7 @@ class PodKeeper:
         for known in seen:
             self._note(run, known)
         if run.created:
-            self._news(run, run.story.relist([known.pod for known in seen]))
+            self._news(run, run.tracker.relist([known.pod for known in seen]))
         if run.released:
             # When a namespace is deleted, our rights to delete its pods go, too.
             there = {known.pod["metadata"]["name"] for known in seen}
@@ -251,7 +251,7 @@ class PodKeeper:
         about = event.get("involvedObject") or {}
         run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
         if run is not None and run.created:
-            self._news(run, run.story.hear(event))
+            self._news(run, run.tracker.hear(event))
 
     def seen(self, kind: str, pod: Object) -> None:
         """Note what the watch says of a pod."""
@@ -266,14 +266,14 @@ class PodKeeper:
             if (known := run.known.get(name)) and known.uid == pod["metadata"].get("uid"):
                 del run.known[name]
             run.touch()
-            self._news(run, run.story.see_deleted(pod))
+            self._news(run, run.tracker.see_deleted(pod))
             return
         self._saw(run, pod)
 
     def _saw(self, run: PodRun, pod: Object) -> None:
         known = Known.of(pod)
         self._note(run, known)
-        self._news(run, run.story.see(known.pod))
+        self._news(run, run.tracker.see(known.pod))
 
     def _note(self, run: PodRun, known: Known) -> None:
         name = known.pod["metadata"]["name"]
@@ -304,7 +304,7 @@ class PodKeeper:
         if place := Place.of_pod(pod):
             log.info("found pods of session %s", key)
             self._found[key] = place
-            self._tell(Observation(key, FOUND))
+            self._emit(Observation(key, FOUND))
 
     def place_of(self, key: LeaseKey) -> Place | None:
         """Return the place of a run that was found on the cluster, or None."""
@@ -312,10 +312,10 @@ class PodKeeper:
 
     # What becomes of it
 
-    def _news(self, run: PodRun, told: Iterable[Observation]) -> None:
+    def _news(self, run: PodRun, observations: Iterable[Observation]) -> None:
         if run.end is not None:
             return
-        for each in told:
+        for each in observations:
             if each.status in FINAL:
                 self._finish(run, each)
             elif run.created:
@@ -323,22 +323,22 @@ class PodKeeper:
             else:
                 run.held_back.append(each)
         if run.created and run.end is None:
-            for name in run.story.to_delete:
+            for name in run.tracker.to_delete:
                 if name in run.known and name not in run.deleting:
-                    run.story.ask_to_delete(name)
+                    run.tracker.ask_to_delete(name)
                     self._once(run, name, self._remover.delete, run, name)
 
     def _pass_on(self, run: PodRun, seen: Observation) -> None:
-        self._tell(replace(seen, pod=run.story.slowest))
+        self._emit(replace(seen, pod=run.tracker.slowest))
 
     def _finish(self, run: PodRun, end: Observation) -> None:
         if run.end is not None:
             return
         run.end = run.verdict or end
         run.touch()
-        self._spawn(self._tell_end, run, run.end)
+        self._spawn(self._emit_end, run, run.end)
 
-    async def _tell_end(self, run: PodRun, end: Observation) -> None:
+    async def _emit_end(self, run: PodRun, end: Observation) -> None:
         if run.log is not None:
             await self._logs.complete(run, run.log)
         if end.status == UNSTARTED:
@@ -346,8 +346,8 @@ class PodKeeper:
             # names.
             run.released = True
             await self._clear_away(run)
-        reach("executor.before_pod_end")
-        self._tell(end)
+        failpoint("executor.before_pod_end")
+        self._emit(end)
 
     async def _look_after(self) -> None:
         """Handle what only time brings: overdue deletions, and entries that may be forgotten."""
@@ -362,7 +362,7 @@ class PodKeeper:
                         self._unhold_forced(run, name)
                     if after and late > after:
                         log.warning("pod %s of session %s outstays its deletion", name, run.key)
-                        self._news(run, run.story.give_up(name))
+                        self._news(run, run.tracker.give_up(name))
                         run.touch()
             for key, moment in list(self._let_go.items()):
                 if now > moment + REMEMBERED_SECONDS:
@@ -376,8 +376,8 @@ class PodKeeper:
     # Bookkeeping
 
     def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
-        story = SessionStory(key, list(place.names))
-        run = PodRun(key, files, place.namespace, place.names, story)
+        tracker = SessionTracker(key, list(place.names))
+        run = PodRun(key, files, place.namespace, place.names, tracker)
         self._runs[key] = run
         for name in place.names:
             self._by_name[place.namespace, name] = run
@@ -400,4 +400,4 @@ class PodKeeper:
         self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
     ) -> asyncio.Task[None]:
         assert self._tasks is not None  # noqa: S101  # no request comes before it serves
-        return self._tasks.create_task(see_through(work, *about))
+        return self._tasks.create_task(run_until_done(work, *about))

@@ -110,7 +110,7 @@ def _resources(base: Mapping[str, Any], asked: Mapping[str, Any]) -> Object:
     Requests and limits of extended resources are made equal, because Kubernetes allows nothing
     else.
     """
-    amounts = {group: _text(said) for group, said in groups(asked).items()}
+    amounts = {group: _text(entries) for group, entries in groups(asked).items()}
     for name in {*amounts["requests"], *amounts["limits"]}:
         if "/" in name:
             amount = amounts["limits"].get(name) or amounts["requests"][name]

@@ -17,7 +17,7 @@ from executor.drivers.kubernetes.api_refusals import (
 )
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.pod_run import Known, PodRun, path_of_pod
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +66,9 @@ class PodRemover:
         """Remove a pod that is over. Return whether nothing more has to be done about it."""
         try:
             async with self._removals:
-                reach("executor.before_pod_unhold")
+                failpoint("executor.before_pod_unhold")
                 await self._unhold(path, known)
-                reach("executor.after_pod_unhold")
+                failpoint("executor.after_pod_unhold")
                 if not known.deleted:
                     await self._cluster.delete(path, known.uid, None)
         except (NotThere, Exists):

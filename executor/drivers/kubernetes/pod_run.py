@@ -9,7 +9,7 @@ from reprise_client.wire import LeaseKey
 
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.pod_manifest import Manifest
-from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_trim import Pod, trimmed
 from executor.drivers.protocol import Observation
 from executor.runs import RunFiles
@@ -108,7 +108,7 @@ class PodRun:
     files: RunFiles
     namespace: str
     names: Sequence[str]
-    story: SessionStory
+    tracker: SessionTracker
     created: bool = False
     reclaimed: bool = False
     grace: int | None = None
@@ -226,13 +226,13 @@ def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cluster_size(pod: Mapping[str, Any]) -> int:
     containers = (pod.get("spec") or {}).get("containers") or ()
-    said = (
+    sizes = (
         variable.get("value", "")
         for container in containers
         for variable in container.get("env") or ()
         if _is_size(variable)
     )
-    found = next(said, "1")
+    found = next(sizes, "1")
     return int(found) if found.isdigit() else 1
 
 

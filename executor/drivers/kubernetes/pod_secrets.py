@@ -18,7 +18,7 @@ from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists, NotTher
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.pod_run import PodRun
 from executor.drivers.protocol import Order
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class SecretGiver:
         )
         path, uid = f"/api/v1/namespaces/{run.namespace}/secrets", owner["metadata"]["uid"]
         first, mark = run.path(run.names[0]), pod_names.AWAITS_SECRET
-        reach("executor.before_secret_create")
+        failpoint("executor.before_secret_create")
         try:
             with suppress(Exists):
                 await self._insist(run, lambda: self._cluster.create(path, body))
@@ -54,7 +54,7 @@ class SecretGiver:
             # The refused object is logged and tried again, so it must not hold the values.
             refusal.object = {**body, "stringData": {}}
             raise
-        reach("executor.after_secret_create")
+        failpoint("executor.after_secret_create")
         # If the pod is gone, the watch sees it.
         with suppress(NotThere, Exists):
             await self._insist(run, lambda: self._cluster.drop_annotation(first, uid, mark))

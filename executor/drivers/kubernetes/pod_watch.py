@@ -8,8 +8,8 @@ from typing import Protocol
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.api import Cluster, Listed
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Object
+from executor.drivers.kubernetes.error_logging import log_errors
 from executor.drivers.kubernetes.list_watch import Failed, ListWatch, Seen
-from executor.drivers.kubernetes.perseverance import alone
 from executor.drivers.kubernetes.pod_run import key_of_pod, noted
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.trouble import ClusterTrouble
@@ -62,14 +62,14 @@ class PodWatch:
         async for found in self._pods.follow():
             match found:
                 case Failed(refusal):
-                    self._troubles.not_heard(refusal)
+                    self._troubles.watch_failed(refusal)
                     continue
                 case Listed():
                     self._listener.listed(found)
                 case Seen(kind, pod):
-                    with alone(key_of_pod(pod)):
+                    with log_errors(key_of_pod(pod)):
                         self._listener.seen(kind, pod)
-            self._troubles.heard()
+            self._troubles.watch_answered()
 
     async def events(self) -> None:
         events = ListWatch(

@@ -76,23 +76,23 @@ def condition(pod: Pod, kind: str) -> str:
     return next((str(each.get("status", "")) for each in found), "")
 
 
-def sayings(pod: Pod) -> Iterator[str]:
+def messages(pod: Pod) -> Iterator[str]:
     """Yield what the cluster says about the pod, the most important first."""
     status = pod["status"]
     if "reason" in status or "message" in status:
-        yield said(status)
+        yield reason_and_message(status)
     elif status.get("phase") == "Unknown":
         yield "Unknown: its node does not answer"
     for container in containers(pod):
         why = waiting(container)
         if why.get("reason", "") not in _NOTHING_YET:
-            yield f"{container.get('name', '')}: {said(why)}"
+            yield f"{container.get('name', '')}: {reason_and_message(why)}"
     for each in status["conditions"]:
         if (each.get("type"), each.get("status")) in _TELLING:
-            yield said(each)
+            yield reason_and_message(each)
 
 
-def said(words: Mapping[str, Any]) -> str:
+def reason_and_message(words: Mapping[str, Any]) -> str:
     return ": ".join(str(words[name]) for name in ("reason", "message") if words.get(name))
 
 

@@ -71,8 +71,8 @@ class ClusterTrouble:
     @property
     def of_projects(self) -> dict[str, str]:
         """Return why nothing of a project can be started at present, by project."""
-        told = {project: str(each.why) for project, each in self._refused.items() if project}
-        return dict(islice(told.items(), MOST_TOLD))
+        troubles = {project: str(each.why) for project, each in self._refused.items() if project}
+        return dict(islice(troubles.items(), MOST_TOLD))
 
     def refused(self, body: Manifest, refusal: ApiRefusal) -> None:
         """Note that this pod, or its Service or Secret, could not be created for no fault of its
@@ -101,13 +101,13 @@ class ClusterTrouble:
             log.info("nothing waits any more of: %s", ", ".join(sorted(gone)))
             self._refused = kept
 
-    def heard(self) -> None:
+    def watch_answered(self) -> None:
         """Note that the watch of our pods has delivered something."""
         if self._silent_since is not None and self._silence != NOT_LOOKED_YET:
             log.warning("the cluster answers again")
         self._silent_since = None
 
-    def not_heard(self, refusal: ApiRefusal) -> None:
+    def watch_failed(self, refusal: ApiRefusal) -> None:
         """Note that the watch of our pods was refused."""
         ours = isinstance(refusal, OwnTrouble)
         if self._silent_since is None or self._silence == NOT_LOOKED_YET:

@@ -24,7 +24,7 @@ from executor.drivers.local.processes import Family
 from executor.drivers.local.spawn import StartFailedError, spawn
 from executor.drivers.protocol import Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
-from executor.failpoints import reach
+from executor.failpoints import failpoint
 from executor.runs import RunFiles
 from podspec.resources import Amounts, check, limited, requested, total
 
@@ -186,13 +186,13 @@ class LocalDriver:
                 log.error("processes of %s cannot be killed", child.order.key)
 
     def _start(self, order: Order) -> None:
-        reach("executor.before_start")
+        failpoint("executor.before_start")
         memory = _memory_limit(order.spec.get("resources") or {})
         user = self._isolation.user_for(order.key) if self._isolation else None
         environ = environment.build(order, os.environ, user)
         command = order.spec.get("command") or ()
         process = spawn(command, environ, order.files, memory, self._isolation)
-        reach("executor.after_start")
+        failpoint("executor.after_start")
         start = processes.read_process(process.pid)
         family = Family(
             environment.marks(order.files),
@@ -201,7 +201,7 @@ class LocalDriver:
             start.start_time if start else None,
             user,
         )
-        reach("executor.before_process_write")
+        failpoint("executor.before_process_write")
         order.files.write_record(
             {
                 "pid": family.leader,
@@ -210,7 +210,7 @@ class LocalDriver:
                 "user": family.user,
             }
         )
-        reach("executor.after_process_write")
+        failpoint("executor.after_process_write")
         timeout = order.spec.get("batch_timeout")
         child = _Child(
             order=order,
@@ -304,8 +304,8 @@ class LocalDriver:
         """
         exit_code = 128 - code if code < 0 else code
         reason, text = child.cause or ("", "")
-        said = child.order.files.termination_message()
-        termination = facts(exit_code, reason, said, self._node, pod_message=text)
+        message = child.order.files.termination_message()
+        termination = facts(exit_code, reason, message, self._node, pod_message=text)
         success = exit_code == 0 and child.cause is None
         return Observation(
             child.order.key,

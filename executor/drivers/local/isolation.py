@@ -83,7 +83,7 @@ class Isolation:
             _open_way(runs)
             if token_file is not None:
                 _refuse_open(token_file)
-        self._judge(_probe(self, runs), asked.mode)
+        self._check_faults(_probe(self, runs), asked.mode)
 
     @contextmanager
     def confined(self, files: RunFiles) -> Iterator[Confined]:
@@ -136,7 +136,7 @@ class Isolation:
             **dict.fromkeys((*self._writable, *own), landlock.EVERYTHING),
         }
 
-    def _judge(self, found: int, mode: str) -> None:
+    def _check_faults(self, found: int, mode: str) -> None:
         kernel = f"Landlock version {self._abi}" if self._abi else "no Landlock"
         can = ", ".join(text for bit, text in enumerate(_CANNOT) if found >> bit & 1)
         if found & _BROKEN:

@@ -111,9 +111,9 @@ def kill(family: Family) -> bool:
     return not found
 
 
-def kill_and_wait(family: Family, patience: float) -> bool:
-    """Kill until no member is left, for at most `patience` seconds. Return whether none is left."""
-    until = time.monotonic() + patience
+def kill_and_wait(family: Family, seconds: float) -> bool:
+    """Kill until no member is left, for at most `seconds`. Return whether none is left."""
+    until = time.monotonic() + seconds
     while not kill(family):
         if time.monotonic() > until:
             return False

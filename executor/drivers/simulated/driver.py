@@ -109,8 +109,8 @@ class SimulatedDriver:
         try:
             course = self._course(order)
         except ScriptError as error:
-            said = facts(None, "StartError", pod_message=str(error))
-            self._seen.append(Observation(order.key, "ERROR", "", str(error), said))
+            termination = facts(None, "StartError", pod_message=str(error))
+            self._seen.append(Observation(order.key, "ERROR", "", str(error), termination))
             return
         if self._log is not None:
             self._log.started(order)
@@ -295,17 +295,17 @@ class SimulatedDriver:
         self._seen.append(seen)
 
     def _ended(self, run: _Run, cause: tuple[str, str] | None) -> Observation:
-        course, said, text = run.course, "", ""
+        course, own_message, text = run.course, "", ""
         if cause is not None:
             code, (reason, text) = run.ends, cause
         elif run.ends is not None:
             code, reason = run.ends if run.started else None, ""
         else:
-            code, reason, said = course.exit_code, course.reason, course.message
+            code, reason, own_message = course.exit_code, course.reason, course.message
         node = self._cluster.name(run.nodes[0]) if run.nodes else ""
         success = code == 0 and not reason
-        message = said or text or reason or ("" if success else f"exit code {code}")
-        termination = facts(code, reason, said, node, pod_message=text)
+        message = own_message or text or reason or ("" if success else f"exit code {code}")
+        termination = facts(code, reason, own_message, node, pod_message=text)
         status = "TERMINATED" if success else "ERROR"
         return Observation(run.key, status, node, message, termination, run.stopped)
 

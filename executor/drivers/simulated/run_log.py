@@ -35,5 +35,5 @@ class RunLog:
         """Note a trouble with the reports that are on their way."""
         self._write("trouble", kind)
 
-    def _write(self, *said: Any) -> None:
-        os.write(self._file, json.dumps([*said, boottime()]).encode() + b"\n")
+    def _write(self, *values: Any) -> None:
+        os.write(self._file, json.dumps([*values, boottime()]).encode() + b"\n")

@@ -99,9 +99,9 @@ class Script:
         if path is None:
             return cls()
         try:
-            told = _object(path.read_text("utf-8"), {each.name for each in fields(cls)})
-            storms = [Storm(**each) for each in told.pop("storms", [])]
-            script, random = cls(**told, storms=storms), Random(0)  # noqa: S311
+            values = _object(path.read_text("utf-8"), {each.name for each in fields(cls)})
+            storms = [Storm(**each) for each in values.pop("storms", [])]
+            script, random = cls(**values, storms=storms), Random(0)  # noqa: S311
             # Draw once, to find errors in the script now.
             script.draw(random, 0.0)
             check(script.node)
@@ -175,19 +175,19 @@ _OWN = frozenset(
 def own_course(text: str, attempt: int) -> Course:
     """Return the course that `REPRISE_SIMULATE` gives this attempt. Raises `ScriptError`."""
     try:
-        told = _object(text, _OWN)
-        seconds, stop = _nth(told.get("seconds", 0), attempt), told.get("stop_seconds", 0)
-        reason = str(_nth(told.get("reasons", ""), attempt))
+        values = _object(text, _OWN)
+        seconds, stop = _nth(values.get("seconds", 0), attempt), values.get("stop_seconds", 0)
+        reason = str(_nth(values.get("reasons", ""), attempt))
         return Course(
             seconds=None if seconds is None else float(seconds),
-            start_seconds=float(told.get("start_seconds", 0)),
+            start_seconds=float(values.get("start_seconds", 0)),
             exit_code=None
             if reason == NODE_LOST
-            else int(_nth(told.get("exit_codes", 0), attempt)),
+            else int(_nth(values.get("exit_codes", 0), attempt)),
             reason=reason,
-            message=str(told.get("message", "")),
+            message=str(values.get("message", "")),
             stop_seconds=None if stop is None else float(stop),
-            stop_exit_code=int(told.get("stop_exit_code", SIGTERMED)),
+            stop_exit_code=int(values.get("stop_exit_code", SIGTERMED)),
         )
     except (ValueError, TypeError, LookupError) as error:
         raise ScriptError(f"{VARIABLE}: {error}") from error

@@ -19,7 +19,7 @@ from executor.drivers.kubernetes.api_refusals import (
     Transient,
     refusal_of,
 )
-from executor.drivers.kubernetes.object_maker import MOST_REFUSED, ObjectMaker, Patience
+from executor.drivers.kubernetes.object_maker import MOST_REFUSED, Conditions, ObjectMaker
 
 POD = 'pods "reprise-1-0" is forbidden: '
 
@@ -130,7 +130,7 @@ class Played:
         raise NotThere(path)
 
 
-def make(played: Played, settles_in: float = 60.0, **patience: Any) -> Any:
+def make(played: Played, settles_in: float = 60.0, **conditions: Any) -> Any:
     maker = ObjectMaker(
         cast("Cluster", played),
         asyncio.Semaphore(1),
@@ -138,7 +138,7 @@ def make(played: Played, settles_in: float = 60.0, **patience: Any) -> Any:
         settles_in=settles_in,
     )
     body = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
-    made = maker.make("/api/v1/namespaces/a/pods", "/own", body, Patience(**patience))
+    made = maker.make("/api/v1/namespaces/a/pods", "/own", body, Conditions(**conditions))
     return asyncio.run(made)
 
 

@@ -59,7 +59,7 @@ def mended() -> list[str]:
 @pytest.fixture
 def troubles(cluster: Played, mended: list[str]) -> ClusterTrouble:
     made = ClusterTrouble(cast("Cluster", cluster), lambda: mended.append("yes"))
-    made.heard()
+    made.watch_answered()
     return made
 
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from executor.failpoints import NAMES, reach
+from executor.failpoints import NAMES, failpoint
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess, processes_of, until
 
@@ -51,4 +51,4 @@ def test_every_failpoint_is_reached_in_an_ordinary_life(
 
 def test_an_unknown_failpoint_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"unknown failpoint 'executor\.nowhere'"):
-        reach("executor.nowhere")
+        failpoint("executor.nowhere")

@@ -11,7 +11,7 @@ from reprise_client.wire import LeaseKey
 from executor.drivers.kubernetes import pod_logs
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_run import Known, PodRun
-from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.runs import RunFiles
 
 
@@ -33,7 +33,7 @@ def _ended(number: int, directory: Path) -> PodRun:
     files = RunFiles(key, directory / str(number))
     files.path.mkdir()
     name = f"pod-{number}"
-    run = PodRun(key, files, "here", [name], SessionStory(key, [name]))
+    run = PodRun(key, files, "here", [name], SessionTracker(key, [name]))
     pod = {"metadata": {"name": name}, "status": {"phase": "Succeeded"}}
     run.known[name] = Known.of(pod)
     return run

@@ -11,7 +11,7 @@ from executor.drivers.kubernetes.list_watch import pauses
 log = logging.getLogger(__name__)
 
 
-async def see_through(work: Callable[..., Coroutine[Any, Any, None]], *about: Any) -> None:
+async def run_until_done(work: Callable[..., Coroutine[Any, Any, None]], *about: Any) -> None:
     """Run the work, and run it again after an unexpected exception.
 
     An error in the work on one pod must not end the work on all others.
@@ -28,7 +28,7 @@ async def see_through(work: Callable[..., Coroutine[Any, Any, None]], *about: An
 
 
 @contextmanager
-def alone(about: object) -> Iterator[None]:
+def log_errors(about: object) -> Iterator[None]:
     """Log an exception of this block, so that one session's trouble does not harm the others."""
     try:
         yield

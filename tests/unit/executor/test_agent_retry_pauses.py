@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from reprise_client.errors import ApiError
 
-from executor.connection import LONGEST_PAUSE, SHORTEST_PAUSE, Patience
+from executor.connection import LONGEST_PAUSE, SHORTEST_PAUSE, RetryPauses
 from tests.clock import SkewedClock
 from tests.executor_fake import Body, FakeServer
 from tests.unit.executor.conftest import (
@@ -95,20 +95,20 @@ def test_a_wall_clock_that_is_off_and_jumps_ends_no_run(
 
 
 def test_pauses_double_up_to_a_bound_and_begin_anew_after_a_success() -> None:
-    patience = Patience("asking")
-    drawn = [patience.failed(BUSY) for _ in range(200)]
+    pauses = RetryPauses("asking")
+    drawn = [pauses.failed(BUSY) for _ in range(200)]
     for failures, pause in enumerate(drawn):
         assert SHORTEST_PAUSE <= pause <= min(0.2 * 2.0 ** min(failures, 10), LONGEST_PAUSE)
     settled = drawn[10:]
     assert min(settled) < LONGEST_PAUSE / 4
     assert max(settled) > LONGEST_PAUSE * 3 / 4
-    patience.succeeded()
-    assert patience.failed(BUSY) <= 0.2
+    pauses.succeeded()
+    assert pauses.failed(BUSY) <= 0.2
 
 
 def test_a_pause_that_the_server_asks_for_is_kept_within_reason() -> None:
-    assert Patience("asking").failed(ApiError(429, {}, retry_after=7)) >= 7
-    assert Patience("asking").failed(ApiError(503, {}, retry_after=86_400)) <= 30 + LONGEST_PAUSE
+    assert RetryPauses("asking").failed(ApiError(429, {}, retry_after=7)) >= 7
+    assert RetryPauses("asking").failed(ApiError(503, {}, retry_after=86_400)) <= 30 + LONGEST_PAUSE
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
-from executor.drivers.kubernetes.pod_story import SessionStory
+from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_trim import ALL_MESSAGES, MOST_STATUSES, trimmed
 from executor.drivers.protocol import Observation
 
@@ -65,13 +65,13 @@ def heard(reason: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def one() -> SessionStory:
-    return SessionStory(KEY, NAMES[:1])
+def one() -> SessionTracker:
+    return SessionTracker(KEY, NAMES[:1])
 
 
 @pytest.fixture
-def three() -> SessionStory:
-    return SessionStory(KEY, NAMES)
+def three() -> SessionTracker:
+    return SessionTracker(KEY, NAMES)
 
 
 def brief(told: list[Observation]) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def brief(told: list[Observation]) -> list[tuple[str, str]]:
 
 
 class TestOnePod:
-    def test_each_step_is_told_once(self, one: SessionStory) -> None:
+    def test_each_step_is_told_once(self, one: SessionTracker) -> None:
         told = one.see(pod("pod-0", node=""))
         told += one.see(pod("pod-0")) + one.see(pod("pod-0"))
         told += one.see(pod("pod-0", image_id="sha256:1"))
@@ -95,23 +95,25 @@ class TestOnePod:
         ]
         assert {each.node for each in told[1:]} == {"n1"}
 
-    def test_that_it_is_there_is_told_though_nothing_happens_to_it(self, one: SessionStory) -> None:
+    def test_that_it_is_there_is_told_though_nothing_happens_to_it(
+        self, one: SessionTracker
+    ) -> None:
         assert one.relist([]) == []
         assert brief(one.see(pod("pod-0", node=""))) == [("PREPARING", "")]
         assert one.see(pod("pod-0", node="")) == []
 
-    def test_what_was_seen_later_stays(self, one: SessionStory) -> None:
+    def test_what_was_seen_later_stays(self, one: SessionTracker) -> None:
         one.see(running("pod-0", deleted=True))
         for older in (running("pod-0"), pod("pod-0"), pod("pod-0", node="")):
             assert one.see(older) == []
         told = one.see_deleted(pod("pod-0"))
         assert evidence(told)["pod"]["status"]["phase"] == "Running"
 
-    def test_an_older_status_of_the_same_generation_is_old(self, one: SessionStory) -> None:
+    def test_an_older_status_of_the_same_generation_is_old(self, one: SessionTracker) -> None:
         one.see(running("pod-0", observedGeneration=2, message="new"))
         assert one.see(running("pod-0", observedGeneration=1, message="old")) == []
 
-    def test_the_first_end_is_the_evidence(self, one: SessionStory) -> None:
+    def test_the_first_end_is_the_evidence(self, one: SessionTracker) -> None:
         told = one.see(failed("pod-0", code=3))
         assert [each.status for each in told] == ["ERROR"]
         assert evidence(told)["pod"]["metadata"]["generation"] == 1
@@ -122,7 +124,7 @@ class TestOnePod:
             one.relist([]) == one.stop() == one.give_up("pod-0") == one.hear(heard("Killing")) == []
         )
 
-    def test_it_has_to_be_missing_three_times_in_a_row(self, one: SessionStory) -> None:
+    def test_it_has_to_be_missing_three_times_in_a_row(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         assert one.relist([]) == one.relist([]) == []
         assert one.relist([running("pod-0")]) == []
@@ -133,29 +135,29 @@ class TestOnePod:
         assert evidence(told)["pod"]["status"]["phase"] == "Running"
         assert told[0].node == "n1"
 
-    def test_one_that_was_never_seen_vanishes_without_evidence(self, one: SessionStory) -> None:
+    def test_one_that_was_never_seen_vanishes_without_evidence(self, one: SessionTracker) -> None:
         told = [*one.relist([]), *one.relist([]), *one.relist([])]
         assert len(told) == 1
         assert evidence(told)["reason"] == "PodVanished"
         assert "pod" not in evidence(told)
 
-    def test_an_end_that_was_seen_is_none_of_a_pod_that_vanished(self, one: SessionStory) -> None:
-        one = SessionStory(KEY, NAMES[:2])
+    def test_an_end_that_was_seen_is_none_of_a_pod_that_vanished(self, one: SessionTracker) -> None:
+        one = SessionTracker(KEY, NAMES[:2])
         one.see(failed("pod-0"))
         one.see_deleted(failed("pod-0"))
         told = one.see_deleted(running("pod-1"))
         assert evidence(told)["reason"] == ""
 
-    def test_another_pod_of_its_name_means_that_ours_is_gone(self, one: SessionStory) -> None:
+    def test_another_pod_of_its_name_means_that_ours_is_gone(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         told = one.see(succeeded("pod-0") | {"metadata": {"name": "pod-0", "uid": "other"}})
         assert [each.status for each in told] == ["ERROR"]
         assert evidence(told)["pod"]["metadata"]["uid"] == "uid-pod-0"
 
-    def test_pods_of_other_names_are_no_business_of_ours(self, one: SessionStory) -> None:
+    def test_pods_of_other_names_are_no_business_of_ours(self, one: SessionTracker) -> None:
         assert one.see(failed("pod-1")) == one.see_deleted(failed("pod-1")) == []
 
-    def test_our_deletion_is_told_and_is_no_vanishing(self, one: SessionStory) -> None:
+    def test_our_deletion_is_told_and_is_no_vanishing(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         assert brief(one.stop()) == [("TERMINATING", "")]
         assert one.to_delete == ["pod-0"]
@@ -165,18 +167,18 @@ class TestOnePod:
         assert told[-1].stopped
         assert one.to_delete == []
 
-    def test_our_request_does_not_take_over_somebody_elses(self, one: SessionStory) -> None:
+    def test_our_request_does_not_take_over_somebody_elses(self, one: SessionTracker) -> None:
         one.see(running("pod-0", deleted=True))
         one.stop()
         one.ask_to_delete("pod-0")
         told = one.see(failed("pod-0", deleted=True))
         assert "deleted_by_us" not in evidence(told)
 
-    def test_what_ended_before_the_stop_was_not_stopped(self, one: SessionStory) -> None:
+    def test_what_ended_before_the_stop_was_not_stopped(self, one: SessionTracker) -> None:
         told = one.see(succeeded("pod-0"))
         assert (told[-1].status, told[-1].stopped) == ("TERMINATED", False)
 
-    def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionStory) -> None:
+    def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         one.stop()
         one.ask_to_delete("pod-0")
@@ -187,7 +189,7 @@ class TestOnePod:
         assert one.ended
 
     def test_one_that_others_deleted_on_a_lost_node_ends_unfenced_too(
-        self, three: SessionStory
+        self, three: SessionTracker
     ) -> None:
         """The node comes back never, and the other ranks are to stop before it is the end."""
         for name in NAMES:
@@ -205,14 +207,14 @@ class TestOnePod:
 
     @pytest.mark.parametrize(("phase", "unfenced"), [("Failed", True), ("Succeeded", False)])
     def test_a_failed_pod_with_a_running_container(
-        self, one: SessionStory, phase: str, unfenced: bool
+        self, one: SessionTracker, phase: str, unfenced: bool
     ) -> None:
         told = one.see(pod("pod-0", phase, state=RUNNING))
         assert evidence(told).get("unfenced", False) is unfenced
 
 
 class TestWhatItIsDoing:
-    def test_core_events_say_it_until_it_runs(self, one: SessionStory) -> None:
+    def test_core_events_say_it_until_it_runs(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
         assert brief(one.hear(heard("Pulled"))) == [("PREPARED", "Pulled: so it is")]
         assert brief(one.hear(heard("Created"))) == [("CREATING", "Created: so it is")]
@@ -221,18 +223,18 @@ class TestWhatItIsDoing:
         warned = one.hear(heard("Unhealthy", type="Warning"))
         assert brief(warned) == [("RUNNING", "Unhealthy: so it is")]
 
-    def test_what_an_event_told_is_not_taken_back(self, one: SessionStory) -> None:
+    def test_what_an_event_told_is_not_taken_back(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
         one.hear(heard("Created"))
         stuck = pod("pod-0", state={"waiting": {"reason": "ImageInspectError"}})
         assert brief(one.see(stuck)) == [("CREATING", "main: ImageInspectError")]
 
-    def test_a_node_that_does_not_answer_moves_nothing_back(self, one: SessionStory) -> None:
+    def test_a_node_that_does_not_answer_moves_nothing_back(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         told = one.see(pod("pod-0", "Unknown", reason="NodeLost"))
         assert brief(told) == [("RUNNING", "NodeLost")]
 
-    def test_the_newest_event_counts(self, one: SessionStory) -> None:
+    def test_the_newest_event_counts(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
         one.hear(heard("Scheduled"))
         assert one.hear(heard("Older", lastTimestamp="2026-11-21T00:00:04Z")) == []
@@ -247,16 +249,16 @@ class TestWhatItIsDoing:
             {"name": "pod-0", "fieldPath": "spec.initContainers{prep}"},
         ],
     )
-    def test_events_of_others_move_nothing(self, one: SessionStory, about: Any) -> None:
+    def test_events_of_others_move_nothing(self, one: SessionTracker, about: Any) -> None:
         one.see(pod("pod-0"))
         told = one.hear(heard("Pulled", involvedObject=about))
         assert {each.status for each in told} <= {"PULLING"}
 
-    def test_the_pods_own_words_come_before_events(self, one: SessionStory) -> None:
+    def test_the_pods_own_words_come_before_events(self, one: SessionTracker) -> None:
         one.see(pod("pod-0", state={"waiting": {"reason": "ErrImagePull", "message": "no"}}))
         assert one.hear(heard("BackOff", type="Warning")) == []
 
-    def test_a_new_reason_is_told_within_a_step(self, one: SessionStory) -> None:
+    def test_a_new_reason_is_told_within_a_step(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
         told = one.see(pod("pod-0", state={"waiting": {"reason": "ErrImagePull"}}))
         told += one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
@@ -267,7 +269,7 @@ class TestWhatItIsDoing:
 
 
 class TestRanks:
-    def test_the_session_is_as_far_as_its_slowest_rank(self, three: SessionStory) -> None:
+    def test_the_session_is_as_far_as_its_slowest_rank(self, three: SessionTracker) -> None:
         assert three.see(running("pod-0")) == [Observation(KEY, "PREPARING", "n1")]
         assert three.see(running("pod-1")) == []
         stuck = pod("pod-2", state={"waiting": {"reason": "ErrImagePull"}})
@@ -275,7 +277,7 @@ class TestRanks:
         assert three.slowest == trimmed(stuck)
         assert [each.status for each in three.see(running("pod-2"))] == ["RUNNING"]
 
-    def test_it_succeeds_when_all_have(self, three: SessionStory) -> None:
+    def test_it_succeeds_when_all_have(self, three: SessionTracker) -> None:
         for name in NAMES:
             three.see(running(name))
         assert three.see(succeeded("pod-2")) == three.see(succeeded("pod-0")) == []
@@ -284,7 +286,7 @@ class TestRanks:
         assert [each.status for each in told] == ["TERMINATED"]
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-0"
 
-    def test_one_failure_stops_the_others_before_the_end(self, three: SessionStory) -> None:
+    def test_one_failure_stops_the_others_before_the_end(self, three: SessionTracker) -> None:
         three.relist([running("pod-0"), running("pod-1"), succeeded("pod-2")])
         told = three.see(failed("pod-1", code=3))
         assert brief(told) == [("TERMINATING", "")]
@@ -298,7 +300,7 @@ class TestRanks:
         assert "deleted_by_us" not in evidence(told)
         assert not told[-1].stopped
 
-    def test_of_failures_in_one_list_the_first_by_time_counts(self, three: SessionStory) -> None:
+    def test_of_failures_in_one_list_the_first_by_time_counts(self, three: SessionTracker) -> None:
         late, early = failed("pod-0", "2026-11-21T00:00:09Z"), failed("pod-2")
         early["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = (
             "2026-11-21T00:00:01Z"
@@ -307,13 +309,13 @@ class TestRanks:
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
 
     def test_of_failures_in_one_second_a_deleted_one_is_not_to_blame(
-        self, three: SessionStory
+        self, three: SessionTracker
     ) -> None:
         """An agent that died has deleted the others, and the next one sees only what came of it."""
         told = three.relist([failed(name, deleted=name != "pod-1") for name in NAMES])
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
 
-    def test_of_failures_seen_one_by_one_the_first_seen_counts(self, three: SessionStory) -> None:
+    def test_of_failures_seen_one_by_one_the_first_seen_counts(self, three: SessionTracker) -> None:
         three.see(failed("pod-2", "2026-11-21T00:00:09Z"))
         three.see(failed("pod-0", "2026-11-21T00:00:01Z"))
         told = three.see(failed("pod-1", "2026-11-21T00:00:02Z"))
@@ -321,7 +323,7 @@ class TestRanks:
 
     @pytest.mark.parametrize("deleted", [False, True])
     def test_a_rank_that_others_fail_for_is_the_one_to_blame(
-        self, three: SessionStory, deleted: bool
+        self, three: SessionTracker, deleted: bool
     ) -> None:
         for name in NAMES:
             three.see(running(name))
@@ -334,14 +336,14 @@ class TestRanks:
         told = three.see(failed("pod-1", **signs))
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
 
-    def test_a_rank_that_got_over_its_trouble_is_not_to_blame(self, three: SessionStory) -> None:
+    def test_a_rank_that_got_over_its_trouble_is_not_to_blame(self, three: SessionTracker) -> None:
         three.see(running("pod-1", deleted=True))
         three.see(succeeded("pod-1"))
         three.see(succeeded("pod-0"))
         told = three.see(failed("pod-2"))
         assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
 
-    def test_a_vanished_rank_fails_the_session(self, three: SessionStory) -> None:
+    def test_a_vanished_rank_fails_the_session(self, three: SessionTracker) -> None:
         there = [running("pod-0"), running("pod-2")]
         three.relist([*there, running("pod-1")])
         for _ in range(2):
@@ -351,7 +353,7 @@ class TestRanks:
         assert three.to_delete == ["pod-0", "pod-2"]
 
     def test_one_that_turns_up_again_does_not_turn_the_session_back(
-        self, three: SessionStory
+        self, three: SessionTracker
     ) -> None:
         there = [running("pod-0"), running("pod-2")]
         three.relist([*there, running("pod-1")])
@@ -362,7 +364,7 @@ class TestRanks:
 
     @given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), max_size=25))
     def test_the_end_comes_exactly_when_all_are_over(self, seen: list[tuple[str, int]]) -> None:
-        story = SessionStory(KEY, NAMES)
+        story = SessionTracker(KEY, NAMES)
         makers = (pod, running, succeeded, failed)
         ends: dict[str, int] = {}
         told: list[Observation] = []
@@ -409,7 +411,7 @@ class TestTrimming:
         assert trimmed(odd) == trimmed({})
 
 
-def test_the_end_of_a_sidecar_is_not_when_a_rank_failed(three: SessionStory) -> None:
+def test_the_end_of_a_sidecar_is_not_when_a_rank_failed(three: SessionTracker) -> None:
     def of_rank(name: str, at: str) -> Any:
         ended = failed(name, at)
         ended["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
@@ -435,7 +437,7 @@ class TestLastWords:
         words = f"Container {container} failed liveness probe, will be restarted"
         return heard("Killing", message=words, **fields)
 
-    def test_a_probe_that_ended_it(self, one: SessionStory) -> None:
+    def test_a_probe_that_ended_it(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         for event in (self.unhealthy(), self.killing()):
             one.hear(event)
@@ -443,37 +445,37 @@ class TestLastWords:
         words = "Liveness probe failed: HTTP probe failed with statuscode: 500"
         assert evidence(told)["pod_message"] == words
 
-    def test_the_end_of_it_is_enough(self, one: SessionStory) -> None:
+    def test_the_end_of_it_is_enough(self, one: SessionTracker) -> None:
         one.hear(self.killing())
         said = evidence(one.see(failed("pod-0", code=137)))
         assert said["pod_message"] == "Container main failed liveness probe"
 
     @pytest.mark.parametrize("probe", ["Liveness", "Readiness"])
-    def test_a_probe_that_did_not(self, one: SessionStory, probe: str) -> None:
+    def test_a_probe_that_did_not(self, one: SessionTracker, probe: str) -> None:
         one.hear(self.unhealthy(probe))
         assert evidence(one.see(failed("pod-0", code=3)))["pod_message"] == ""
 
-    def test_nor_one_of_another_container(self, one: SessionStory) -> None:
+    def test_nor_one_of_another_container(self, one: SessionTracker) -> None:
         about = {"name": "pod-0", "fieldPath": "spec.initContainers{proxy}"}
         one.hear(self.killing("proxy", involvedObject=about))
         assert evidence(one.see(failed("pod-0", code=3)))["pod_message"] == ""
 
-    def test_what_was_heard_of_it_before_is_not_why(self, one: SessionStory) -> None:
+    def test_what_was_heard_of_it_before_is_not_why(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         one.hear(heard("NodeNotReady", type="Warning"))
         told = one.see(failed("pod-0", code=3))
         assert brief(told) == [("ERROR", "")]
 
-    def test_the_rank_is_among_the_facts(self, three: SessionStory) -> None:
+    def test_the_rank_is_among_the_facts(self, three: SessionTracker) -> None:
         three.relist([running(name) for name in NAMES])
         others = [succeeded(NAMES[0]), succeeded(NAMES[1])]
         told = three.relist([*others, failed(NAMES[2], code=3)])
         assert evidence(told)["rank"] == 2
 
-    def test_of_one_pod_there_is_none(self, one: SessionStory) -> None:
+    def test_of_one_pod_there_is_none(self, one: SessionTracker) -> None:
         assert "rank" not in evidence(one.see(failed("pod-0", code=3)))
 
-    def test_a_node_that_does_not_answer_is_told(self, one: SessionStory) -> None:
+    def test_a_node_that_does_not_answer_is_told(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         told = one.see(pod("pod-0", "Unknown", state=RUNNING))
         assert brief(told) == [("RUNNING", "Unknown: its node does not answer")]

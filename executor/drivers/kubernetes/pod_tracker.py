@@ -19,7 +19,7 @@ from executor.drivers.kubernetes.pod_words import (
     containers,
     event_time,
     first_failed,
-    sayings,
+    messages,
     waiting,
 )
 from executor.drivers.protocol import Observation, facts
@@ -43,7 +43,7 @@ _CREATED_NOT = frozenset(
 _EVENT_STEPS = {"Pulled": PREPARED, "Created": CREATING}
 
 
-class PodStory:
+class PodTracker:
     """The observations of the pod of one rank."""
 
     def __init__(self, name: str):
@@ -144,30 +144,30 @@ class PodStory:
 
     def doing(self) -> str:
         """Return what the pod is doing or waiting for, in the cluster's words; "" if unknown."""
-        said = next(sayings(self.pod), "") if self.pod is not None else ""
+        message = next(messages(self.pod), "") if self.pod is not None else ""
         _, warning, event = self._event
-        return said or (event if warning or self.progress < RUNNING else "")
+        return message or (event if warning or self.progress < RUNNING else "")
 
     def last_words(self) -> str:
         """Return what the pod itself says of its end."""
         evidence = self.end or self.pod
-        return next(sayings(evidence), "") if evidence is not None else ""
+        return next(messages(evidence), "") if evidence is not None else ""
 
     def termination(self) -> Termination:
         """Return the facts of the pod's end, or those known so far if it has none."""
         evidence = self.end or self.pod
         reason = VANISHED if self.end is None and not self.deleted_by_us and self.gone else ""
-        said = facts(None, reason, node=self.node, pod_message=self._probes.why(evidence))
+        found = facts(None, reason, node=self.node, pod_message=self._probes.why(evidence))
         if evidence is not None:
-            said["pod"] = evidence
+            found["pod"] = evidence
         if self.deleted_by_us:
-            said["deleted_by_us"] = True
+            found["deleted_by_us"] = True
         if self.end is not None and _unfenced(self.end):
-            said["unfenced"] = True
-        return said
+            found["unfenced"] = True
+        return found
 
 
-class SessionStory:
+class SessionTracker:
     """The pods of one lease, by rank. Each method returns the new observations to report, in order.
 
     `see` takes an observation, `see_deleted` the end of a watch on a pod, and `relist` all existing
@@ -177,11 +177,11 @@ class SessionStory:
 
     def __init__(self, key: LeaseKey, names: Sequence[str]):
         self._key = key
-        self._ranks = [PodStory(name) for name in names]
+        self._ranks = [PodTracker(name) for name in names]
         self._by_name = {rank.name: rank for rank in self._ranks}
-        self._troubled: list[PodStory] = []
+        self._troubled: list[PodTracker] = []
         self._step = PREPARING
-        self._told: tuple[str, str, str] = (STEPS[PREPARING], "", "")
+        self._last_sent: tuple[str, str, str] = (STEPS[PREPARING], "", "")
         self._shown = False
         self._stopped = False
         self._ended = False
@@ -225,7 +225,7 @@ class SessionStory:
         self._by_name[name].ask_to_delete()
 
     def give_up(self, name: str) -> list[Observation]:
-        """End the story of a pod that outlasts its deletion, whoever asked for that."""
+        """End the tracking of a pod that outlasts its deletion, whoever asked for that."""
         self._by_name[name].given_up = True
         return self._news()
 
@@ -249,7 +249,7 @@ class SessionStory:
         """Return the pod that the session waits for, as last seen; None if it does not exist."""
         return min(self._ranks, key=_haste).pod
 
-    def _rank(self, pod: Pod) -> PodStory | None:
+    def _rank(self, pod: Pod) -> PodTracker | None:
         return self._by_name.get(pod["metadata"].get("name", ""))
 
     def _see(self, pods: Iterable[Pod]) -> list[Observation]:
@@ -278,39 +278,39 @@ class SessionStory:
         else:
             bad = (rank for rank in (*self._troubled, *self._ranks) if not rank.succeeded)
             decisive = next(bad)
-        said = decisive.termination()
+        termination = decisive.termination()
         if any(rank.given_up for rank in self._ranks):
-            said["unfenced"] = True
+            termination["unfenced"] = True
         status = "TERMINATED" if decisive.succeeded else "ERROR"
         message = "" if decisive.succeeded else self._of_rank(decisive, decisive.last_words())
         if len(self._ranks) > 1 and not decisive.succeeded:
-            said["rank"] = self._ranks.index(decisive)
-        return Observation(self._key, status, decisive.node, message, said, self._stopped)
+            termination["rank"] = self._ranks.index(decisive)
+        return Observation(self._key, status, decisive.node, message, termination, self._stopped)
 
     def _middle(self) -> list[Observation]:
         ending = self._stopped or any(rank.failed or rank.terminating for rank in self._ranks)
         step = TERMINATING if ending else min(rank.progress for rank in self._ranks)
         self._step = max(self._step, step)
-        spoken_of = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
-        told = STEPS[self._step], self._ranks[0].node, self._about(spoken_of)
+        subject = self._troubled[0] if self._troubled else min(self._ranks, key=_haste)
+        state = STEPS[self._step], self._ranks[0].node, self._about(subject)
         # That the pods exist is reported even if there is nothing else to say of them.
         first_sight = not self._shown and self.slowest is not None
-        if told == self._told and not first_sight:
+        if state == self._last_sent and not first_sight:
             return []
-        self._told = told
+        self._last_sent = state
         self._shown = self._shown or first_sight
-        status, node, message = told
+        status, node, message = state
         return [Observation(self._key, status, node, message)]
 
-    def _about(self, rank: PodStory) -> str:
+    def _about(self, rank: PodTracker) -> str:
         return self._of_rank(rank, rank.doing())
 
-    def _of_rank(self, rank: PodStory, words: str) -> str:
+    def _of_rank(self, rank: PodTracker, words: str) -> str:
         number = self._ranks.index(rank)
         return f"rank {number}: {words}" if words and len(self._ranks) > 1 else words
 
 
-def _haste(rank: PodStory) -> int:
+def _haste(rank: PodTracker) -> int:
     return TERMINATING if rank.over else rank.progress
 
 
