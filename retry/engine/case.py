@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from retry.engine.decision import Chain, Settings, TraceStep
-from retry.engine.workload_message import Voice
+from retry.engine.workload_message import WorkloadMessage
 from retry.evidence.causes import CauseClass, RetryCause
 from retry.policies.backoff import Backoff
 from retry.policies.inline import InlinePolicy
@@ -25,7 +25,7 @@ class Case:
     facts: Facts
     kind: CauseClass
     exit_code: int | None
-    voice: Voice
+    workload_message: WorkloadMessage
     bound_steps: list[TraceStep]
     trace: list[TraceStep]
 
@@ -48,13 +48,15 @@ class Verdict(NamedTuple):
     backoff: Backoff | None = None
 
 
-def judge(case: Case, step: str, refusal: str, passed: bool, **facts: Any) -> Verdict | None:
+def check_condition(
+    case: Case, step: str, refusal: str, passed: bool, **facts: Any
+) -> Verdict | None:
     """Note a condition in the trace. Return its refusal unless it is met."""
     case.note(step, "pass" if passed else refusal, **facts)
     return None if passed else Verdict(refusal)
 
 
-def spent(
+def check_budget(
     case: Case, step: str, refusal: str, used: int, limit: int, **facts: Any
 ) -> Verdict | None:
     """Note a budget in the trace. Return its refusal if nothing of it is left."""

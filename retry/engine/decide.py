@@ -12,12 +12,12 @@ from retry.engine.budgets import (
     open_budgets,
     retries_enabled,
 )
-from retry.engine.case import Case, Verdict, judge, spent
+from retry.engine.case import Case, Verdict, check_budget, check_condition
 from retry.engine.decision import Chain, Decision, Mode, Rulebook, Settings, TraceStep
 from retry.engine.next_attempt import avoided_node, due, resources, wait
 from retry.engine.reasons import EXHAUSTED, NOT_RETRIED, REASONS
 from retry.engine.rule_steps import default_action, named_rules
-from retry.engine.workload_message import SILENCE, Voice, voice_of
+from retry.engine.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_of
 from retry.evidence.causes import CauseClass, RetryCause, cause_class, classify
 from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
 from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
@@ -58,7 +58,7 @@ def decide(
     verdict = _first_verdict(case)
     if verdict.backoff is None:
         return _refused(case, verdict)
-    _tell_bounds(case)
+    _note_bounds(case)
     delay = wait(case, verdict, verdict.backoff, random)
     due_at = due(case, delay, now)
     if late := _chain_deadline(case, due_at):
@@ -77,10 +77,10 @@ def _open_case(
 ) -> Case:
     effective, bound_steps = bounded(rulebook.policy, rulebook.bounds)
     facts = Facts(termination, classify(termination) if cause is None else cause)
-    voice = SILENCE
+    workload_message = NO_MESSAGE
     if termination.status != "cancelled":
-        voice = voice_of(termination)
-        facts.category = _category(facts, voice, rulebook.categories)
+        workload_message = workload_message_of(termination)
+        facts.category = _category(facts, workload_message, rulebook.categories)
     container = first_failed_container(termination)
     case = Case(
         chain=chain,
@@ -91,7 +91,7 @@ def _open_case(
         facts=facts,
         kind=cause_class(facts.cause),
         exit_code=termination.exit_code if container is None else container.exit_code,
-        voice=voice,
+        workload_message=workload_message,
         bound_steps=bound_steps,
         trace=[],
     )
@@ -99,10 +99,14 @@ def _open_case(
     return case
 
 
-def _category(facts: Facts, voice: Voice, categories: Sequence[CompiledCategory]) -> str:
+def _category(
+    facts: Facts, workload_message: WorkloadMessage, categories: Sequence[CompiledCategory]
+) -> str:
     """Return the failure category; the workload's own comes first if it is defined."""
-    if voice.category and any(category.name == voice.category for category in categories):
-        return voice.category
+    if workload_message.category and any(
+        category.name == workload_message.category for category in categories
+    ):
+        return workload_message.category
     return category_of(facts, categories)
 
 
@@ -128,33 +132,37 @@ def _first_verdict(case: Case) -> Verdict:
 
 def _session_type(case: Case) -> Verdict | None:
     batch = case.chain.session_type == "batch"
-    return judge(case, "session_type", "not_batch", batch, session_type=case.chain.session_type)
+    return check_condition(
+        case, "session_type", "not_batch", batch, session_type=case.chain.session_type
+    )
 
 
 def _never_cause(case: Case) -> Verdict | None:
     allowed = case.kind is not CauseClass.NEVER
-    return judge(case, "never_cause", "never_retried", allowed, cause=case.cause.value)
+    return check_condition(case, "never_cause", "never_retried", allowed, cause=case.cause.value)
 
 
 def _switch(case: Case) -> Verdict | None:
     mode = case.settings.mode
-    return judge(case, "switch", "retries_disabled", mode is not Mode.OFF, mode=mode.value)
+    return check_condition(
+        case, "switch", "retries_disabled", mode is not Mode.OFF, mode=mode.value
+    )
 
 
 def _workload(case: Case) -> Verdict | None:
-    voice = case.voice
-    if voice is SILENCE:
+    workload_message = case.workload_message
+    if workload_message is NO_MESSAGE:
         return None
-    said = {
-        "after": voice.after,
-        "category": voice.category[:TRACED_CHARACTERS],
-        "defined": voice.category == case.facts.category,
+    wishes = {
+        "after": workload_message.after,
+        "category": workload_message.category[:TRACED_CHARACTERS],
+        "defined": workload_message.category == case.facts.category,
     }
-    return judge(case, "workload", "workload_said_no", voice.retry, **said)
+    return check_condition(case, "workload", "workload_said_no", workload_message.retry, **wishes)
 
 
 def _global_limit(case: Case) -> Verdict | None:
-    return spent(
+    return check_budget(
         case,
         "global_limit",
         "global_limit",
@@ -186,14 +194,14 @@ _STEPS: tuple[_Step, ...] = (
 )
 
 
-def _tell_bounds(case: Case) -> None:
+def _note_bounds(case: Case) -> None:
     """Note once what the bounds changed in the inline policy, before it is used."""
     case.trace.extend(case.bound_steps)
     case.bound_steps.clear()
 
 
 def _has_inline_budget(case: Case) -> bool:
-    _tell_bounds(case)
+    _note_bounds(case)
     name, limit = _inline_budget(case)
     found = limit > 0
     case.note(
@@ -206,7 +214,7 @@ def _has_inline_budget(case: Case) -> bool:
 
 def _eligible(case: Case) -> Verdict | None:
     eligible = case.cause in case.policy.eligible_causes
-    return judge(case, "eligible", "cause_not_eligible", eligible, cause=case.cause.value)
+    return check_condition(case, "eligible", "cause_not_eligible", eligible, cause=case.cause.value)
 
 
 def _exit_code(case: Case) -> Verdict | None:
@@ -215,7 +223,7 @@ def _exit_code(case: Case) -> Verdict | None:
         return None
     allowed = case.policy.retry_on_exit_codes
     denied = code in case.policy.no_retry_on_exit_codes
-    return judge(
+    return check_condition(
         case,
         "exit_code",
         "exit_code_excluded",
@@ -229,7 +237,7 @@ def _inline_payment(case: Case) -> Verdict:
     name, limit = _inline_budget(case)
     used = case.chain.counters.get(name, 0)
     step, refusal = _BUDGET_STEPS[name]
-    if refused := spent(case, step, refusal, used, limit, budget=name):
+    if refused := check_budget(case, step, refusal, used, limit, budget=name):
         return refused
     return Verdict("inline_retry", name, used, limit, backoff=Backoff.from_policy(case.policy))
 
@@ -254,7 +262,9 @@ def _chain_deadline(case: Case, due_at: datetime) -> Verdict | None:
         return None
     # Compared as seconds, since a limit may lie beyond the last representable date.
     age = (due_at - case.chain.root_created_at).total_seconds()
-    return judge(case, "chain_deadline", "chain_deadline", age <= limit, age=age, limit=limit)
+    return check_condition(
+        case, "chain_deadline", "chain_deadline", age <= limit, age=age, limit=limit
+    )
 
 
 def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> Decision:

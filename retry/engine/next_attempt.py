@@ -20,7 +20,7 @@ def wait(case: Case, verdict: Verdict, backoff: Backoff, random: float) -> float
     )
     bound = case.bounds.min_retry_delay
     floor = 0.0 if bound is None else min(bound.value, DELAY_CEILING)
-    asked = min(case.voice.after, delay.cap)
+    asked = min(case.workload_message.after, delay.cap)
     value = max(delay.value, asked, floor)
     case.trace.append(_delay_step(verdict, backoff, n, delay, floor, asked, value))
     return value

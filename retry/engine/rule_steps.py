@@ -1,6 +1,6 @@
 """The steps of a decision about named policies: their rules, then their default action."""
 
-from retry.engine.case import Case, Verdict, spent
+from retry.engine.case import Case, Verdict, check_budget
 from retry.policies.backoff import Backoff
 from retry.policies.matching import CompiledRule, NamedPolicy
 
@@ -34,9 +34,9 @@ def _first_match(case: Case, policy: NamedPolicy) -> CompiledRule | None:
     facts = case.facts
     # The loops are written out, since most of a decision's time is spent here.
     for rule in policy.rules:
-        for told, holds in rule.tests:
+        for wanted, holds in rule.tests:
             if not holds(facts):
-                missed.append(told)
+                missed.append(wanted)
                 break
         else:
             found = rule
@@ -65,7 +65,7 @@ def _payment(case: Case, rule: CompiledRule, step: str, refusal: str, grant: str
     limit = case.settings.global_max_retries if rule.retry_limit is None else rule.retry_limit
     used = case.chain.counters.get(rule.label, 0)
     matched = list(rule.matchers)
-    if refused := spent(case, step, refusal, used, limit, rule=rule.label, matched=matched):
+    if refused := check_budget(case, step, refusal, used, limit, rule=rule.label, matched=matched):
         return refused._replace(rule=rule)
     backoff = rule.backoff or Backoff.from_policy(case.policy)
     return Verdict(grant, rule.label, used, limit, rule, backoff)

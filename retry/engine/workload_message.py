@@ -11,7 +11,7 @@ _KEYS = frozenset({"retry", "after", "category"})
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class WorkloadMessage:
     """A workload's wishes: whether to retry, the minimum delay in seconds, a category."""
 
     retry: bool = True
@@ -19,10 +19,10 @@ class Voice:
     category: str = ""
 
 
-SILENCE = Voice()
+NO_MESSAGE = WorkloadMessage()
 
 
-def voice_of(termination: Termination) -> Voice:
+def workload_message_of(termination: Termination) -> WorkloadMessage:
     """Read `{"reprise": {"retry": false, "after": 120, "category": "x"}}`. Never raises.
 
     The message is that of the first failed container, or without containers the session's. If any
@@ -31,14 +31,14 @@ def voice_of(termination: Termination) -> Voice:
     container = first_failed_container(termination)
     message = termination.message if container is None else container.message or termination.message
     if '"reprise"' not in message:
-        return SILENCE
+        return NO_MESSAGE
     # Only the stored part counts, so that a simulation reads the same.
     message = message_tail(message)
     try:
-        said = json.loads(message, parse_constant=_refuse, object_pairs_hook=_once)
-        return _read(said["reprise"]) if isinstance(said, dict) else SILENCE
+        parsed = json.loads(message, parse_constant=_refuse, object_pairs_hook=_once)
+        return _read(parsed["reprise"]) if isinstance(parsed, dict) else NO_MESSAGE
     except (ValueError, KeyError, RecursionError, OverflowError):
-        return SILENCE
+        return NO_MESSAGE
 
 
 def _refuse(_constant: str) -> None:
@@ -52,18 +52,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read(said: object) -> Voice:
-    if not isinstance(said, dict) or not said.keys() <= _KEYS:
-        return SILENCE
-    retry, after, category = said.get("retry", True), said.get("after", 0), said.get("category", "")
+def _read(wishes: object) -> WorkloadMessage:
+    if not isinstance(wishes, dict) or not wishes.keys() <= _KEYS:
+        return NO_MESSAGE
+    retry, after, category = (
+        wishes.get("retry", True),
+        wishes.get("after", 0),
+        wishes.get("category", ""),
+    )
     if not isinstance(retry, bool) or not isinstance(category, str):
-        return SILENCE
+        return NO_MESSAGE
     # JSON can contain characters that no database stores, and the trace stores the category.
     if clean_text(category) != category:
-        return SILENCE
+        return NO_MESSAGE
     if isinstance(after, bool) or not isinstance(after, int | float):
-        return SILENCE
+        return NO_MESSAGE
     seconds = float(after)
     if not math.isfinite(seconds) or seconds < 0:
-        return SILENCE
-    return Voice(retry, seconds, category)
+        return NO_MESSAGE
+    return WorkloadMessage(retry, seconds, category)

@@ -146,13 +146,13 @@ def _node_refused(pod: _Object) -> bool:
 def _pod_message(pod: _Object) -> str:
     """Return the cluster's message about the pod, or about what ended it or holds it up."""
     status = _object(pod, "status")
-    waiting = [_object(_object(each, "state"), "waiting") for each in _those_that_tell(pod)]
+    waiting = [_object(_object(each, "state"), "waiting") for each in _decisive_statuses(pod)]
     ended_by = (_disruption(pod), _workload_eviction(pod))
-    sayings = (status, *ended_by, *waiting, _unscheduled(pod))
-    return next((said for each in sayings if (said := _text(each, "message"))), "")
+    sources = (status, *ended_by, *waiting, _unscheduled(pod))
+    return next((message for each in sources if (message := _text(each, "message"))), "")
 
 
-def _those_that_tell(pod: _Object) -> list[_Object]:
+def _decisive_statuses(pod: _Object) -> list[_Object]:
     """Return the container statuses; without those of sidecars if another container failed."""
     sidecars, statuses = sidecar_names(pod), _statuses(pod)
     others = [each for each in statuses if _text(each, "name") not in sidecars]
@@ -195,7 +195,7 @@ def _ending(container: _Object) -> _Object:
         return {"reason": reason}
     last = _terminated(_object(_object(container, "lastState"), "terminated"))
     # The cluster waits before the next start, but this is why a restart is needed.
-    return last if _tells_more(last) else {**last, "reason": reason}
+    return last if _explains_restart(last) else {**last, "reason": reason}
 
 
 def _terminated(state: _Object) -> _Object:
@@ -207,7 +207,7 @@ def _terminated(state: _Object) -> _Object:
     }
 
 
-def _tells_more(last: _Object) -> bool:
+def _explains_restart(last: _Object) -> bool:
     reason, code = last["reason"], last["exit_code"]
     if reason == "OOMKilled":
         return bool(code)

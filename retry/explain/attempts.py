@@ -38,8 +38,8 @@ def attempt_words(
         binding = _of_decision(decision_fields, [*budgets, _everybody(retry_count, settings)])
     elif not ended:
         binding = _tightest(retry_count, budgets, settings)
-    told = f"attempt {retry_count + 1}"
-    return f"{told}; {_spent(binding)}" if binding else told
+    number = f"attempt {retry_count + 1}"
+    return f"{number}; {_spent(binding)}" if binding else number
 
 
 def budget_words(name: str) -> str:

@@ -11,25 +11,25 @@ from retry.explain.step_facts import Facts, texts
 
 def ending(cause: str, facts: Facts) -> str:
     """Describe the end, without a full stop: `The container main was OOM-killed on node n1`."""
-    told = _of_the_platform(facts) if cause in _BY_THE_PLATFORM else ""
-    if not told:
-        told = _ENDINGS.get(cause, "The session failed")
+    sentence = _of_the_platform(facts) if cause in _BY_THE_PLATFORM else ""
+    if not sentence:
+        sentence = _ENDINGS.get(cause, "The session failed")
         if cause == "kernel_nonzero_exit" and facts.get("exit_code") is not None:
-            told += f" with code {facts['exit_code']}"
+            sentence += f" with code {facts['exit_code']}"
         if facts.get("node") and cause in _ENDED_ON_A_NODE:
-            told += f" on node {facts['node']}"
+            sentence += f" on node {facts['node']}"
     for name, words in _names(facts).items():
-        told = told.replace(name, words)
-    return told
+        sentence = sentence.replace(name, words)
+    return sentence
 
 
-def told_of(termination: Termination) -> str:
+def ending_message(termination: Termination) -> str:
     """Describe the end of a run, with the message of the cluster or else of the workload."""
     container = first_failed_container(termination)
     facts = ending_facts(termination, container)
-    said = (termination.pod_message or termination.message).strip().rstrip(". ")
-    told = ending(classify(termination).value, facts)
-    return f"{told}: {said}" if said else told
+    message = (termination.pod_message or termination.message).strip().rstrip(". ")
+    sentence = ending(classify(termination).value, facts)
+    return f"{sentence}: {message}" if message else sentence
 
 
 def _names(facts: Facts) -> Mapping[str, str]:
@@ -51,7 +51,7 @@ def _of_the_platform(facts: Facts) -> str:
     words = {*texts(facts, "conditions"), str(facts.get("reason"))}
     if facts.get("lease_expired"):
         words.add("LeaseExpired")
-    return next((told for word, told in _PLATFORM.items() if word in words), "")
+    return next((sentence for word, sentence in _PLATFORM.items() if word in words), "")
 
 
 _BY_THE_PLATFORM = frozenset({"agent_transient", "start_failure"})

@@ -12,25 +12,25 @@ _HOLDERS = {
 
 def delay(step: Facts) -> str:
     base, cap, extra = (seconds(step, name) for name in ("base", "cap", "extra"))
-    told = "There is no delay" if not base else f"The delay is {_formula(step)}"
+    sentence = "There is no delay" if not base else f"The delay is {_formula(step)}"
     if extra:
-        told += f", plus {in_words(extra)} of jitter"
+        sentence += f", plus {in_words(extra)} of jitter"
     if base:
         cut = base == cap or base + extra > cap
-        told += f", {'cut to' if cut else 'under'} the cap of {in_words(cap)}"
+        sentence += f", {'cut to' if cut else 'under'} the cap of {in_words(cap)}"
     source = step.get("source")
     if isinstance(source, str) and source != "inline":
-        told += f", by the backoff of {'rule' if '/' in source else 'policy'} {source}"
-    return f"{told}{_raised(step, min(base + extra, cap))}."
+        sentence += f", by the backoff of {'rule' if '/' in source else 'policy'} {source}"
+    return f"{sentence}{_raised(step, min(base + extra, cap))}."
 
 
 def _formula(step: Facts) -> str:
     first = lasting(step, "delay")
     if step.get("backoff") != "exponential":
         return first
-    told = f"{first} x {number(step.get('multiplier'))}^{step.get('n')}"
+    formula = f"{first} x {number(step.get('multiplier'))}^{step.get('n')}"
     base = seconds(step, "base")
-    return told if base == seconds(step, "cap") else f"{told} = {in_words(base)}"
+    return formula if base == seconds(step, "cap") else f"{formula} = {in_words(base)}"
 
 
 def _raised(step: Facts, value: float) -> str:
@@ -43,11 +43,15 @@ def _raised(step: Facts, value: float) -> str:
 
 
 def grace(step: Facts) -> str:
-    told = f"The delay counts from {moment(step.get('preempted_at'))}, when the preemption was seen"
+    sentence = (
+        f"The delay counts from {moment(step.get('preempted_at'))}, when the preemption was seen"
+    )
     if step.get("confirmed") is not False:
-        return f"{told}."
+        return f"{sentence}."
     period = lasting(step, "grace_period")
-    return f"{told}; the run's end is not confirmed, so its grace period of {period} counts, too."
+    return (
+        f"{sentence}; the run's end is not confirmed, so its grace period of {period} counts, too."
+    )
 
 
 def chain_deadline(step: Facts) -> str:

@@ -50,10 +50,10 @@ def _misses(missed: list[str], looked_at: int) -> str:
     for each in missed:
         rule, _, matcher = each.rpartition(": ")
         found.setdefault(_WANTED.get(matcher, matcher), []).append(rule or "one")
-    told = [f"{_rules(rules)} another {wanted}" for wanted, rules in found.items()]
+    misses = [f"{_rules(rules)} another {wanted}" for wanted, rules in found.items()]
     if looked_at > len(missed):
-        told.append(f"{looked_at - len(missed)} more do not match either")
-    return ", ".join(told)
+        misses.append(f"{looked_at - len(missed)} more do not match either")
+    return ", ".join(misses)
 
 
 def _rules(names: list[str]) -> str:
@@ -67,20 +67,22 @@ def _rules(names: list[str]) -> str:
 def rule(step: Facts) -> str:
     label = step.get("rule")
     by = listed([f"the {_WANTED.get(name, name)}" for name in texts(step, "matched")])
-    told = f"Rule {label} (on {by})" if by else f"Rule {label}"
+    subject = f"Rule {label} (on {by})" if by else f"Rule {label}"
     if step.get("result") == "rule_fail":
-        return f"{told} says Fail."
-    return f"{told} says Retry: {_spent(step)}."
+        return f"{subject} says Fail."
+    return f"{subject} says Retry: {_spent(step)}."
 
 
 def default_action(step: Facts) -> str:
     label = str(step.get("rule"))
-    told = f"No rule decides, and the defaultAction of policy {label.rpartition('/')[0] or label}"
+    subject = (
+        f"No rule decides, and the defaultAction of policy {label.rpartition('/')[0] or label}"
+    )
     if step.get("result") == "default_fail":
-        return f"{told} is Fail."
-    return f"{told} is Retry: {_spent(step)}."
+        return f"{subject} is Fail."
+    return f"{subject} is Retry: {_spent(step)}."
 
 
 def _spent(step: Facts) -> str:
-    told = f"{step.get('used')} of its {step.get('limit')} retries were used"
-    return f"{told}; this one pays from them" if passed(step) else f"{told}, so none is left"
+    usage = f"{step.get('used')} of its {step.get('limit')} retries were used"
+    return f"{usage}; this one pays from them" if passed(step) else f"{usage}, so none is left"

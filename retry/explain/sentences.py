@@ -20,14 +20,14 @@ def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
     steps are skipped and missing facts are left out, so that old decisions stay readable. Never
     raises.
     """
-    told = [_sentence(step) for step in trace]
-    told += [
+    sentences = [_sentence(step) for step in trace]
+    sentences += [
         _outcome(decision_fields),
         _advice(decision_fields),
         _postponed(decision_fields),
         _by_hand(decision_fields),
     ]
-    return [sentence for sentence in told if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _sentence(step: Facts) -> str:
@@ -40,8 +40,8 @@ def _classify(step: Facts) -> str:
     category = step.get("failure_category")
     also = f" and the failure category {category}" if category else ""
     words = str(step.get("said") or "").rstrip(". ")
-    said = f" The cluster said: {words}." if words else ""
-    return f"{ending(cause, step)}, so the cause is {cause}{also}.{said}"
+    quotation = f" The cluster said: {words}." if words else ""
+    return f"{ending(cause, step)}, so the cause is {cause}{also}.{quotation}"
 
 
 def _session_type(step: Facts) -> str:
@@ -99,8 +99,8 @@ def _exit_code(step: Facts) -> str:
 
 def _budget(step: Facts) -> str:
     used, limit, name = step.get("used"), step.get("limit"), step.get("budget")
-    told = f"{used} of {limit} {budget_words(str(name))} were used"
-    return f"{told}; this one pays from it." if passed(step) else f"{told}, so none is left."
+    usage = f"{used} of {limit} {budget_words(str(name))} were used"
+    return f"{usage}; this one pays from it." if passed(step) else f"{usage}, so none is left."
 
 
 def _no_policy(_step: Facts) -> str:
@@ -137,8 +137,8 @@ def _by_hand(fields: Facts) -> str:
     by, asked = fields.get("dispatched_by"), fields.get("requested_by")
     if asked:
         waits = "waits" if fields.get("state") == "scheduled" else "waited"
-        told = f"{asked} asked for another attempt, which {waits} for a slot of its own"
-        return f"{told}: it was over the limit of retries a minute."
+        request = f"{asked} asked for another attempt, which {waits} for a slot of its own"
+        return f"{request}: it was over the limit of retries a minute."
     paid = ", on no budget" if fields.get("paid_by") == MANUAL_BUDGET else ""
     return f"It was retried at once by hand, by {by}{paid}." if by else ""
 

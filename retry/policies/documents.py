@@ -127,8 +127,8 @@ class Matcher(Part):
 
     def matchers(self) -> dict[str, Any]:
         """Return the matchers that are given, and the container that they are restricted to."""
-        told = self.document()
-        return {key: told[key] for key in (*MATCHERS, "containerName") if key in told}
+        document = self.document()
+        return {key: document[key] for key in (*MATCHERS, "containerName") if key in document}
 
     @model_validator(mode="after")
     def _matches_something(self) -> Self:

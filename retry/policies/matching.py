@@ -25,7 +25,7 @@ from retry.policies.inline import JitterMode
 from retry.policies.patterns import found_in, pattern, searchable
 from retry.units.durations import parse_duration
 
-_Reach = tuple[str | None, bool]
+_ContainerChoice = tuple[str | None, bool]
 """The name of the container that a rule names (None: any), and whether init containers count."""
 
 _DEFAULT_MAX_DELAY = 600.0
@@ -50,9 +50,9 @@ class Facts:
         self.cause = cause
         self.category = category
         self._conditions: frozenset[str] | None = None
-        self._considered: dict[_Reach, ContainerFacts | None] = {}
-        self._codes: dict[_Reach, int | None] = {}
-        self._texts: dict[_Reach, list[bytes]] = {}
+        self._considered: dict[_ContainerChoice, ContainerFacts | None] = {}
+        self._codes: dict[_ContainerChoice, int | None] = {}
+        self._texts: dict[_ContainerChoice, list[bytes]] = {}
 
     @property
     def conditions(self) -> frozenset[str]:

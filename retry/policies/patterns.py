@@ -22,8 +22,8 @@ def pattern(text: str) -> Any:
         return re2.compile(text, _OPTIONS)
     except (re2.error, UnicodeEncodeError) as error:
         why = error.args[0] if isinstance(error, re2.error) and error.args else "not valid text"
-        said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        raise ValueError(f"is not an RE2 regular expression: {said}") from None
+        message = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise ValueError(f"is not an RE2 regular expression: {message}") from None
 
 
 def searchable(message: str) -> bytes:

@@ -32,7 +32,7 @@ def _called(rule: Rule) -> str:
 
 def _covers(earlier: Rule, later: Rule) -> bool:
     """Return whether `earlier` matches everything that `later` matches."""
-    if _looks_into_containers(earlier) and _reach(earlier) != _reach(later):
+    if _looks_into_containers(earlier) and _container_choice(earlier) != _container_choice(later):
         return False
     wide, narrow = earlier.matchers(), later.matchers()
     return all(
@@ -40,7 +40,7 @@ def _covers(earlier: Rule, later: Rule) -> bool:
     )
 
 
-def _reach(rule: Rule) -> tuple[str | None, bool]:
+def _container_choice(rule: Rule) -> tuple[str | None, bool]:
     return rule.container_name, bool(rule.include_init_containers)
 
 

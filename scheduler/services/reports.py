@@ -17,7 +17,7 @@ from django.db import connection
 from pydantic import ValidationError
 
 from retry.evidence.termination import Termination
-from retry.explain.endings import told_of
+from retry.explain.endings import ending_message
 from scheduler.core.pod_status import Progress, assess
 from scheduler.services.executors import executor_check
 from scheduler.services.ignored_reports import (
@@ -165,7 +165,7 @@ def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[in
     changes: list[Change] = []
     ends: list[tuple[LockedSession, End]] = []
     confirmed: list[UUID] = []
-    answers = {i: _judged(name, batch, report) for i, report in turn.items()}
+    answers = {i: _outcome_of(name, batch, report) for i, report in turn.items()}
     stale = [turn[i].session_id for i, answer in answers.items() if answer.outcome == STALE]
     if unknown := [each for each in stale if each not in batch.ignored]:
         batch.ignored |= ignored_counts(unknown)
@@ -189,21 +189,21 @@ def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[in
             noted = _is_news(session, report)
         _remember(batch, session, report, outcome, noted=noted)
     sessions_change(changes, now=batch.now)
-    told = settle_locked(ends, now=batch.now)
-    told |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
-    for session_id, event_seq in told.items():
+    event_seqs = settle_locked(ends, now=batch.now)
+    event_seqs |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
+    for session_id, event_seq in event_seqs.items():
         batch.sessions[session_id] = batch.sessions[session_id]._replace(event_seq=event_seq)
     return answers
 
 
-def _judged(name: str, batch: _Batch, report: Report) -> Outcome:
+def _outcome_of(name: str, batch: _Batch, report: Report) -> Outcome:
     session = batch.sessions.get(report.session_id)
     if session is None and report.session_id in batch.existing:
         return _outcome(report, BUSY, "the session's row is locked just now")
     if session is None:
         return _outcome(report, INVALID, UNKNOWN)
     if session.executor == name:
-        return _outcome(report, *_judge(session, report))
+        return _outcome(report, *_check(session, report))
     if (report.session_id, report.fencing_token) in batch.former:
         return _outcome(report, STALE, NOT_ITS_LEASE)
     return _outcome(report, INVALID, UNKNOWN)
@@ -219,7 +219,7 @@ def _outcome(report: Report, outcome: str, detail: str = "") -> Outcome:
     )
 
 
-def _judge(session: LockedSession, report: Report) -> tuple[str, str]:
+def _check(session: LockedSession, report: Report) -> tuple[str, str]:
     """Return the outcome of the named executor's report, and why. The token comes before `seq`."""
     if report.fencing_token != session.fencing_token:
         return STALE, NOT_ITS_LEASE
@@ -250,7 +250,7 @@ def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     facts = {"at": report.at, "fencing_token": report.fencing_token}
     if report.status == session.status and not _is_news(session, report):
         return Change(session, values)
-    message = _told(report)[:STATUS_MESSAGE_LENGTH]
+    message = _status_message(report)[:STATUS_MESSAGE_LENGTH]
     if report.status == session.status:
         values["status_message"] = message
         return Change(session, values, [Event(PROGRESS_EVENT, facts)])
@@ -268,7 +268,7 @@ def _progress(session: LockedSession, report: Report, now: datetime) -> Change:
     return Change(session, values, [Event(EVENT_TYPES[report.status], facts)])
 
 
-def _told(report: Report) -> str:
+def _status_message(report: Report) -> str:
     """Return what the session is doing or waits for; a failed start in the words of its end."""
     if report.pod is None or report.status not in STARTING:
         return report.message
@@ -292,26 +292,26 @@ def _is_news(session: LockedSession, report: Report) -> bool:
 
 def _end(report: Report) -> End:
     succeeded = report.status is Status.TERMINATED
-    said = Termination.from_json(report.termination)
+    reported = Termination.from_json(report.termination)
     # Facts that the termination lacks, or that cannot be read, come from the report around it.
-    exit_code = said.exit_code if said.exit_code is not None else report.exit_code
+    exit_code = reported.exit_code if reported.exit_code is not None else report.exit_code
     termination = replace(
-        said,
+        reported,
         status="terminated" if succeeded else "error",
         exit_code=0 if succeeded and exit_code is None else exit_code,
-        node=said.node or report.node,
+        node=reported.node or report.node,
     )
     # The facts of a pod describe its end, not an earlier message.
     message = report.message
     of_a_pod = report.termination is not None and "pod" in report.termination
-    if of_a_pod and not succeeded and not said.lease_expired:
-        message = told_of(termination)
+    if of_a_pod and not succeeded and not reported.lease_expired:
+        message = ending_message(termination)
     # Nobody saw the run stop on a node that is gone.
     unfenced = report.termination is not None and report.termination.get("unfenced") is True
     return End(
         termination,
         message=message,
-        avoid_executor=said.lease_expired,
+        avoid_executor=reported.lease_expired,
         confirmed=not unfenced,
         facts={
             "at": report.at,

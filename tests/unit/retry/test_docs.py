@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retry.engine.reasons import REASONS
-from retry.engine.workload_message import SILENCE, voice_of
+from retry.engine.workload_message import NO_MESSAGE, workload_message_of
 from retry.evidence.causes import RetryCause, cause_class
 from retry.evidence.termination import Termination
 from retry.units.durations import in_words
@@ -34,7 +34,9 @@ def test_every_cause_is_on_the_page_with_its_class() -> None:
 def test_the_words_of_a_workload_are_understood() -> None:
     messages = re.findall(r"echo '(.*)' >", PAGE)
     assert len(messages) == 3
-    assert all(voice_of(Termination(message=message)) is not SILENCE for message in messages)
+    assert all(
+        workload_message_of(Termination(message=message)) is not NO_MESSAGE for message in messages
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from retry.engine.decide import Decision, Mode, Settings
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
-from retry.explain.endings import told_of
+from retry.explain.endings import ending_message
 from retry.explain.sentences import explain
 from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exited
@@ -191,7 +191,7 @@ def test_what_became_of_it_is_told_last(fields: dict[str, Any], sentence: str) -
 def because(termination: Termination) -> str:
     """The first sentence, and the message of a session that ended like this."""
     first = told(decided(termination))[0]
-    assert first.startswith(told_of(termination).partition(":")[0])
+    assert first.startswith(ending_message(termination).partition(":")[0])
     return first
 
 
@@ -267,5 +267,5 @@ def test_the_cluster_has_its_say(name: str, sentence: str) -> None:
 )
 def test_who_ended_it_is_told(facts: dict[str, Any], sentence: str) -> None:
     termination = Termination.from_json(facts)
-    assert told_of(termination) == sentence
+    assert ending_message(termination) == sentence
     assert because(termination).startswith(f"{sentence}, so the cause is")

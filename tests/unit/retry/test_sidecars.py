@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from executor.drivers.kubernetes.pod_trim import trimmed
-from retry.engine.workload_message import voice_of
+from retry.engine.workload_message import workload_message_of
 from retry.evidence.causes import classify, rule_conditions
 from retry.evidence.pods import termination_from_pod
 from retry.evidence.termination import Termination, exit_code_of, first_failed_container
@@ -37,7 +37,7 @@ def test_the_others_say_why(name: str, seen: Any) -> None:
     assert failed is not None
     assert (classify(termination), exit_code_of(termination)) == (cause, code)
     assert failed.name == container
-    assert voice_of(termination).retry is retry
+    assert workload_message_of(termination).retry is retry
     assert "OOMKilled" not in rule_conditions(termination)
 
 

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.engine.workload_message import SILENCE, Voice, voice_of
+from retry.engine.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_of
 from retry.evidence.termination import Termination
 from tests.unit.retry.build import a_container, decided
 from tests.unit.retry.named import category
 from tests.unit.retry.strategies import json_values
 
 
-def heard(message: str) -> Voice:
-    return voice_of(Termination(message=message))
+def read(message: str) -> WorkloadMessage:
+    return workload_message_of(Termination(message=message))
 
 
 def saying(**wishes: Any) -> str:
@@ -21,22 +21,25 @@ def saying(**wishes: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("message", "voice"),
+    ("message", "expected"),
     [
-        (saying(), Voice()),
-        (saying(retry=False), Voice(retry=False)),
-        (saying(retry=True), Voice()),
-        (saying(after=120), Voice(after=120.0)),
-        (saying(after=0), Voice()),
-        (saying(after=0.5, category="cuda_error"), Voice(after=0.5, category="cuda_error")),
-        (saying(category=""), Voice()),
-        (' \n{"reprise": {"after": 1e3}}\n', Voice(after=1000.0)),
-        ('{"other": [1], "reprise": {"retry": false}, "more": null}', Voice(retry=False)),
-        ('{"reprise": {"category": "\\u00e4"}}', Voice(category="\u00e4")),
+        (saying(), WorkloadMessage()),
+        (saying(retry=False), WorkloadMessage(retry=False)),
+        (saying(retry=True), WorkloadMessage()),
+        (saying(after=120), WorkloadMessage(after=120.0)),
+        (saying(after=0), WorkloadMessage()),
+        (
+            saying(after=0.5, category="cuda_error"),
+            WorkloadMessage(after=0.5, category="cuda_error"),
+        ),
+        (saying(category=""), WorkloadMessage()),
+        (' \n{"reprise": {"after": 1e3}}\n', WorkloadMessage(after=1000.0)),
+        ('{"other": [1], "reprise": {"retry": false}, "more": null}', WorkloadMessage(retry=False)),
+        ('{"reprise": {"category": "\\u00e4"}}', WorkloadMessage(category="\u00e4")),
     ],
 )
-def test_a_well_formed_wish_is_heard(message: str, voice: Voice) -> None:
-    assert heard(message) == voice
+def test_a_well_formed_wish_is_heard(message: str, expected: WorkloadMessage) -> None:
+    assert read(message) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,40 +92,42 @@ def test_a_well_formed_wish_is_heard(message: str, voice: Voice) -> None:
     ],
 )
 def test_anything_malformed_is_plain_text(message: str) -> None:
-    assert heard(message) is SILENCE
+    assert read(message) is NO_MESSAGE
 
 
 def test_only_what_is_stored_of_a_message_is_heard() -> None:
     wish = saying(retry=False)
-    assert heard(" " * (4096 - len(wish)) + wish) == Voice(retry=False)
+    assert read(" " * (4096 - len(wish)) + wish) == WorkloadMessage(retry=False)
     long = wish + " " * (4097 - len(wish))
-    assert heard(long) is SILENCE
+    assert read(long) is NO_MESSAGE
     stored = Termination.from_json(Termination(message=long).to_json())
-    assert voice_of(stored) is SILENCE
+    assert workload_message_of(stored) is NO_MESSAGE
 
 
 def test_the_first_container_that_failed_speaks() -> None:
     first = a_container("b", 1, finished_at="1", message=saying(after=1))
     second = a_container("a", 1, finished_at="2", message=saying(after=2))
     well = a_container("c", 0, finished_at="0", message=saying(after=3))
-    said = voice_of(Termination(message=saying(after=4), containers=(second, well, first)))
+    said = workload_message_of(
+        Termination(message=saying(after=4), containers=(second, well, first))
+    )
     assert said.after == 1
 
 
 def test_an_init_container_speaks_too() -> None:
     init = a_container("setup", 1, init=True, message=saying(retry=False))
-    assert not voice_of(Termination(containers=(init,))).retry
+    assert not workload_message_of(Termination(containers=(init,))).retry
 
 
 def test_without_a_word_of_a_container_the_message_of_the_session_counts() -> None:
     silent = (a_container("main", 1),)
-    assert voice_of(Termination(message=saying(after=4), containers=silent)).after == 4
+    assert workload_message_of(Termination(message=saying(after=4), containers=silent)).after == 4
 
 
 @given(st.text() | json_values.map(lambda value: json.dumps({"reprise": value})))
 def test_no_message_makes_it_raise(message: str) -> None:
-    voice = heard(message)
-    assert voice.after >= 0
+    expected = read(message)
+    assert expected.after >= 0
 
 
 CUDA = category("cuda_error", {"onExitCodes": {"operator": "In", "values": [9]}})
