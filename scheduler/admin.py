@@ -126,8 +126,8 @@ class ExecutorAdmin(ShowsToken):
 
     @column("trouble of single projects")
     def troubled_projects(self, executor: Executor) -> str:
-        told = sorted(executor.project_troubles.values(), key=lambda each: str(each["project"]))
-        return "; ".join(f"{each['project']}: {each['trouble']}" for each in told)
+        troubles = sorted(executor.project_troubles.values(), key=lambda each: str(each["project"]))
+        return "; ".join(f"{each['project']}: {each['trouble']}" for each in troubles)
 
     @column("heartbeat", ordering="last_seen_at")
     def heartbeat(self, executor: Executor) -> str:

@@ -17,7 +17,7 @@ from sessions_app.models import Queue
 from sessions_app.selectors.counts import Count, Waiting, retries_waiting, waiting_by_queue
 from sessions_app.selectors.policies import queues_visible
 from sessions_app.selectors.sessions import projects_visible
-from sessions_app.selectors.throughput import Pace, pace
+from sessions_app.selectors.throughput import Throughput, throughput
 
 LISTED = 200
 """Maximum number of queues that are listed one by one."""
@@ -44,7 +44,7 @@ class Overview:
     waiting: Count
     live: int
     retries: Waiting
-    pace: Pace
+    throughput: Throughput
     queues: list[QueueLook]
     more_queues: int
     executors: list[Executor] | None
@@ -72,7 +72,7 @@ def overview(actor: Actor, address: str | None = None) -> Overview:
         ),
         live=sum(work.live(key) for key in work.used),
         retries=retries_waiting(projects=projects),
-        pace=pace(projects),
+        throughput=throughput(projects),
         queues=[_queue_look(rows[key], work, standing) for key in listed if key in rows],
         more_queues=len(busy) - len(listed),
         executors=_executors(actor),

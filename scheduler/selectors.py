@@ -71,10 +71,10 @@ def executors_nodes(
     """Return the nodes of each executor after a name, sorted by name."""
     authorize(actor, Action.EXECUTOR_READ)
     keys = [each.pk for each in executors]
-    told = dict(Executor.objects.filter(pk__in=keys).values_list("pk", "nodes"))
+    nodes = dict(Executor.objects.filter(pk__in=keys).values_list("pk", "nodes"))
     return [
         sorted(
-            (node for node in told.get(key, []) if node.get("name", "") > behind),
+            (node for node in nodes.get(key, []) if node.get("name", "") > behind),
             key=lambda node: str(node["name"]),
         )[:limit]
         for key in keys
@@ -89,8 +89,8 @@ def projects_named(addresses: Collection[str]) -> list[Project]:
     wanted = set(addresses)
     address = Concat("domain__name", Constant("/"), "name")
     found: list[Project] = list(
-        Project.objects.alias(address_told=address)
-        .filter(address_told__in=wanted)
+        Project.objects.alias(full_address=address)
+        .filter(full_address__in=wanted)
         .select_related("domain")
     )
     if missing := sorted(wanted - {project.address for project in found}):

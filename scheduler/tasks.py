@@ -7,7 +7,7 @@ from scheduler.services import verify
 from scheduler.services.drain import drains_go_on
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
-from scheduler.services.silence import silence_tell
+from scheduler.services.silence import log_silence
 from scheduler.services.verify import next_check, starts_verify
 from sessions_app import wakeups
 from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS
@@ -16,7 +16,7 @@ from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
 def sweep_leases() -> None:
     """Expire overdue leases, log silent executors, and continue drains."""
-    silence_tell()
+    log_silence()
     while max(leases_expire()) == BATCH:
         pass
     drains_go_on()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scheduler.services import expire, verify
 from scheduler.services.drain import drains_go_on
-from scheduler.services.silence import silence_tell
+from scheduler.services.silence import log_silence
 from sessions_app.locks import AdvisoryLock
 from sessions_app.services.chains import dispatch
 
@@ -35,7 +35,7 @@ def _retries() -> tuple[int, bool]:
 
 def _leases() -> tuple[int, bool]:
     """Expire one batch of each kind, and continue drains."""
-    silence_tell()
+    log_silence()
     expired = expire.leases_expire()
     more = max(expired) == expire.BATCH
     if not more:

@@ -12,7 +12,7 @@ from scheduler.core.fit import Room
 from scheduler.models import Executor
 
 
-class Reach:
+class Alternatives:
     """The other executors, and what they could run. Takes two statements at most."""
 
     def __init__(self, executor: Executor, now: datetime):

@@ -71,7 +71,7 @@ _NAMED = """
 """
 
 
-def nodes_said(call: LeaseCall) -> list[dict[str, Any]] | None:
+def reported_nodes(call: LeaseCall) -> list[dict[str, Any]] | None:
     """Return the nodes of a lease call as they are stored; None if the call names none."""
     if call.nodes is None:
         return None

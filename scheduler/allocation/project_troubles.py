@@ -33,11 +33,11 @@ _CONCERNED = """
 _STARTING = [str(Status.SCHEDULED), str(Status.PREPARING)]
 
 
-def project_troubles(executor: str, said: Mapping[str, str]) -> Troubles:
+def project_troubles(executor: str, reported: Mapping[str, str]) -> Troubles:
     """Return the troubles of the projects that have sessions waiting or starting here."""
-    if not said:
+    if not reported:
         return {}
-    domains, names = columns([each.partition("/")[::2] for each in said])
+    domains, names = columns([each.partition("/")[::2] for each in reported])
     asked: dict[str, Any] = {
         "domains": domains,
         "names": names,
@@ -47,7 +47,7 @@ def project_troubles(executor: str, said: Mapping[str, str]) -> Troubles:
     with connection.cursor() as cursor:
         cursor.execute(_CONCERNED, asked)
         return {
-            str(project_id): {"project": address, "trouble": said[address]}
+            str(project_id): {"project": address, "trouble": reported[address]}
             for project_id, address in cursor.fetchall()
         }
 

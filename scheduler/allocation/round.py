@@ -11,7 +11,7 @@ from django.conf import settings
 
 from podspec.quantity import parse
 from podspec.resources import Amounts
-from scheduler.allocation.alternatives import Reach
+from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.holdings import Held, room_beside
 from scheduler.allocation.project_troubles import troubled_projects
@@ -26,7 +26,7 @@ from scheduler.allocation.waiting_lines import (
     heads_read,
     wishes_of,
 )
-from scheduler.core.fairshare import Claimant, Division, Grant, Limit, Line, cost
+from scheduler.core.fairshare import Claimant, Division, Grant, Limit, WaitingLine, cost
 from scheduler.core.fit import Room
 from scheduler.locks import claim_lines, claim_queues, lines_by_index
 from scheduler.models import Executor
@@ -60,7 +60,7 @@ class Allocation:
         self._held = held
         self._slots = slots
         self._now = now
-        self._reach = Reach(executor, now)
+        self._alternatives = Alternatives(executor, now)
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -87,7 +87,7 @@ class Allocation:
 
     def _fill(self) -> None:
         for _ in range(PASSES):
-            site = Site(self._executor, self._room(), self._reach)
+            site = Site(self._executor, self._room(), self._alternatives)
             grants = self._divide(site)
             if not grants or self._claim(site, grants) == len(grants):
                 return
@@ -137,14 +137,16 @@ class Allocation:
 
     def _divide(self, site: Site) -> list[Grant]:
         """Return the grants of the room that is free, as if no other round took any session."""
-        lines = {queue.id: self._lines(site, queue) for queue in self._queues}
-        ready = [queue for queue in self._queues if lines[queue.id]]
+        waiting_lines = {queue.id: self._waiting_lines(site, queue) for queue in self._queues}
+        ready = [queue for queue in self._queues if waiting_lines[queue.id]]
         limits = self._limits(ready)
         claimants = [
             claimant
             for queue in ready
             if queue.id in limits
-            and (claimant := self._claimant(queue, lines[queue.id], limits[queue.id])).lines
+            and (
+                claimant := self._claimant(queue, waiting_lines[queue.id], limits[queue.id])
+            ).waiting_lines
         ]
         self._keep_room(site)
         division = Division(
@@ -157,7 +159,7 @@ class Allocation:
         self.left_waiting = site.left_waiting + sum(queue.id not in limits for queue in ready)
         return division.grants
 
-    def _lines(self, site: Site, queue: BusyQueue) -> list[Line]:
+    def _waiting_lines(self, site: Site, queue: BusyQueue) -> list[WaitingLine]:
         """Return the lines of a queue from which this executor could take sessions now."""
         wishes = [(key, self._wishes[key]) for key in queue.keys if key in self._wishes]
         pool = self._standing.pool
@@ -165,16 +167,20 @@ class Allocation:
         return [line for line in found if line is not None]
 
     def _claimant(
-        self, queue: BusyQueue, lines: Sequence[Line], limits: Sequence[Limit]
+        self, queue: BusyQueue, waiting_lines: Sequence[WaitingLine], limits: Sequence[Limit]
     ) -> Claimant:
-        mine = [(line, self._given[queue.id, line.key]) for line in lines]
+        mine = [(line, self._given[queue.id, line.key]) for line in waiting_lines]
         share = self._shares[queue.id]
         return Claimant(
             queue.id,
             queue.factor,
             self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
             # A line that already exceeds a limit need not be read.
-            [line for line in lines if not any(each.exceeded_by(line.amounts) for each in limits)],
+            [
+                line
+                for line in waiting_lines
+                if not any(each.exceeded_by(line.amounts) for each in limits)
+            ],
             limits,
             held=share.all + sum(line.size * count for line, count in mine),
             held_by_retries=share.by_retries
@@ -237,10 +243,10 @@ class Allocation:
         own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
         return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
 
-    def _starved(self, lines: Iterable[Line]) -> Line | None:
+    def _starved(self, waiting_lines: Iterable[WaitingLine]) -> WaitingLine | None:
         """Return the line whose head waited longest, if longer than `starved_after`."""
         since = self._now.timestamp() - settings.REPRISE["starved_after"]
-        heads = [(_made_at(line.heads[0].id), line) for line in lines if line.heads]
+        heads = [(_made_at(line.heads[0].id), line) for line in waiting_lines if line.heads]
         made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
         return oldest if made_at < since else None
 
@@ -248,7 +254,7 @@ class Allocation:
         self, site: Site, division: Division, claimants: Sequence[Claimant]
     ) -> None:
         """Divide, and read lines further where needed: each time twice as far."""
-        queue_of = {line: each.queue for each in claimants for line in each.lines}
+        queue_of = {line: each.queue for each in claimants for line in each.waiting_lines}
         if not queue_of:
             return
         fair = 2 * self._slots // len(claimants) + 2

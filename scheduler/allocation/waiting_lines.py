@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from podspec.resources import Amounts, requested
-from scheduler.core.fairshare import Line, Order
+from scheduler.core.fairshare import Order, WaitingLine
 from scheduler.core.fit import Ask
 from scheduler.core.node_rules import NodeRules, node_rules
 from sessions_app.db.bulk import array, columns
@@ -230,7 +230,7 @@ class Reading(NamedTuple):
     """A request to read a line: skip `past` sessions, then read at most `wanted`."""
 
     queue_id: int
-    line: Line
+    line: WaitingLine
     past: int
     wanted: int
 

@@ -32,7 +32,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import SessionStatus
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
@@ -129,24 +129,24 @@ class ExecutorQueries:
         page = Page.of(asked)
         rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
         wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
-        return page_of(Executor, wanted, RowCursor("name"), page, executors_told)
+        return page_of(Executor, wanted, RowCursor("name"), page, render_executors)
 
     @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         """Return what `GET /overview/` returns."""
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
-        told = None if rows is None else Peers(Executor, rows, executors_told).each()
-        return {**overview_json(seen), "executors": told}
+        executors = None if rows is None else Peers(Executor, rows, render_executors).each()
+        return {**overview_json(seen), "executors": executors}
 
 
 @found_by("Executor")
 def executor_found(actor: Actor, name: str) -> Peer[Any]:
     """Return the executor with this name."""
-    return alone(Executor, executor_get(actor, name, Action.EXECUTOR_READ), executors_told)
+    return single_peer(Executor, executor_get(actor, name, Action.EXECUTOR_READ), render_executors)
 
 
-def executors_told(rows: Sequence[Any]) -> list[dict[str, Any]]:
+def render_executors(rows: Sequence[Any]) -> list[dict[str, Any]]:
     """Return executors in the form that REST returns."""
     now = database_now()
     return [executor_json(row, now) for row in rows]

@@ -15,7 +15,7 @@ from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.queries import Text, query_of
 from sessions_app.authorization import Action
-from sessions_app.selectors.throughput import Pace
+from sessions_app.selectors.throughput import Throughput
 
 
 class OverviewFilter(BaseModel):
@@ -51,7 +51,7 @@ def overview_json(seen: Overview) -> dict[str, Any]:
         "waiting": seen.waiting._asdict(),
         "live": seen.live,
         "retries": {name: count._asdict() for name, count in seen.retries._asdict().items()},
-        "pace": _pace_json(seen.pace),
+        "pace": _throughput_json(seen.throughput),
         "queues": [_queue_json(each) for each in seen.queues],
         "more_queues": seen.more_queues,
         "executors": None
@@ -60,9 +60,9 @@ def overview_json(seen: Overview) -> dict[str, Any]:
     }
 
 
-def _pace_json(pace: Pace) -> dict[str, Any]:
-    windows = {name: round(getattr(pace, name), 3) for name in ("window", "cause_window")}
-    return rendered(shapes.Pace, pace, **windows)
+def _throughput_json(throughput: Throughput) -> dict[str, Any]:
+    windows = {name: round(getattr(throughput, name), 3) for name in ("window", "cause_window")}
+    return rendered(shapes.Pace, throughput, **windows)
 
 
 def _queue_json(look: QueueLook) -> dict[str, Any]:

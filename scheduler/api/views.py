@@ -45,7 +45,7 @@ class LeaseView(WireView):
         """Heartbeat, renewal and lease in one."""
         self.check(name)
         call = wire.LeaseCall.model_validate(body_of(request))
-        return _said(lease_once(name, call))
+        return _response(lease_once(name, call))
 
 
 class ReportsView(WireView):
@@ -59,7 +59,7 @@ class ReportsView(WireView):
         self.check(name)
         call = wire.ReportsCall.model_validate(body_of(request))
         outcomes = reports_apply(name, call.incarnation, call.reports)
-        return _said(wire.OutcomesAnswer(outcomes=outcomes))
+        return _response(wire.OutcomesAnswer(outcomes=outcomes))
 
 
 class ReturnView(WireView):
@@ -73,7 +73,7 @@ class ReturnView(WireView):
         self.check(name)
         call = wire.ReturnCall.model_validate(body_of(request))
         outcomes = returns_apply(name, call.incarnation, call.returns)
-        return _said(wire.OutcomesAnswer(outcomes=outcomes))
+        return _response(wire.OutcomesAnswer(outcomes=outcomes))
 
 
 class LogsView(WireView):
@@ -105,10 +105,10 @@ class LogsView(WireView):
             )
             for chunk, end in zip(call.chunks, ends, strict=True)
         ]
-        return _said(wire.LogsAnswer(chunks=outcomes))
+        return _response(wire.LogsAnswer(chunks=outcomes))
 
 
-def _said(answer: wire.WireModel) -> HttpResponse:
+def _response(answer: wire.WireModel) -> HttpResponse:
     """Return a response that pydantic serializes, since these answers may be long."""
     return HttpResponse(answer.model_dump_json(), content_type="application/json")
 

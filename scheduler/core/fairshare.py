@@ -84,7 +84,7 @@ class Limit:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class WaitingLine:
     """The sessions of one queue that ask for the same, in their order.
 
     `amounts` and `size` are those of one session. `heads` are the first sessions that were read and
@@ -122,7 +122,7 @@ class Claimant:
     queue: int
     factor: float
     level: float
-    lines: Sequence[Line]
+    waiting_lines: Sequence[WaitingLine]
     limits: Sequence[Limit] = ()
     held: float = 0.0
     held_by_retries: float = 0.0
@@ -133,12 +133,12 @@ class Claimant:
         """Return the effective priority, with what the round has granted so far."""
         return effective_priority(self.factor, self.level + self.given)
 
-    def next_line(self, retry_share: float) -> Line | None:
+    def next_line(self, retry_share: float) -> WaitingLine | None:
         """Return the line whose head is next, in order; None if no line is ready.
 
         While fresh sessions wait, retries get no more than their share of what the queue holds.
         """
-        ready = [line for line in self.lines if line.ready]
+        ready = [line for line in self.waiting_lines if line.ready]
         if not ready:
             return None
         line = min(ready, key=lambda each: each.heads[0])
@@ -147,11 +147,11 @@ class Claimant:
             return min(fresh, key=lambda each: each.heads[0])
         return line
 
-    def _retries_have_their_share(self, line: Line, retry_share: float) -> bool:
+    def _retries_have_their_share(self, line: WaitingLine, retry_share: float) -> bool:
         whole = self.held + line.size
         return self.held_by_retries >= retry_share * whole - _ROUNDING * whole
 
-    def take(self, line: Line) -> None:
+    def take(self, line: WaitingLine) -> None:
         """Grant the head of a line what it asks for."""
         line.heads.popleft()
         self.given += line.size
@@ -165,7 +165,7 @@ class Grant(NamedTuple):
     """A grant for the next session of a line."""
 
     claimant: Claimant
-    line: Line
+    line: WaitingLine
 
 
 class _Water:
@@ -226,7 +226,7 @@ class Division:
         self,
         claimants: Sequence[Claimant],
         *,
-        place: Callable[[Line], str],
+        place: Callable[[WaitingLine], str],
         slots: int,
         retry_share: float,
     ):
@@ -237,14 +237,14 @@ class Division:
         self._water = _Water(claimants)
         self._later = [(each.priority, each.factor, each.queue, each) for each in claimants]
         heapify(self._later)
-        self._turn: list[tuple[float, float, int, Claimant, Line]] = []
+        self._turn: list[tuple[float, float, int, Claimant, WaitingLine]] = []
         self.grants: list[Grant] = []
 
-    def go_on(self) -> list[Line]:
+    def go_on(self) -> list[WaitingLine]:
         """Divide until nothing more can be granted or lines must be read; return those lines."""
         while len(self.grants) < self._slots and (self._turn or self._later):
             if not self._call_up():
-                return [each for c in self._claimants for each in c.lines if each.unread]
+                return [each for c in self._claimants for each in c.waiting_lines if each.unread]
             if not self._turn:
                 continue
             _, _, _, claimant, line = heappop(self._turn)
@@ -266,7 +266,7 @@ class Division:
             not self._turn or self._later[0][0] <= self._water.level * (1 + _ROUNDING)
         ):
             claimant = self._later[0][-1]
-            if any(line.unread for line in claimant.lines):
+            if any(line.unread for line in claimant.waiting_lines):
                 return False
             heappop(self._later)
             line = claimant.next_line(self._retry_share)
@@ -279,13 +279,13 @@ class Division:
             heappush(self._turn, (behind, claimant.factor, claimant.queue, claimant, line))
         return True
 
-    def _give(self, claimant: Claimant, line: Line) -> None:
+    def _give(self, claimant: Claimant, line: WaitingLine) -> None:
         claimant.take(line)
         self._water.rise(line.size)
         self.grants.append(Grant(claimant, line))
         heappush(self._later, (claimant.priority, claimant.factor, claimant.queue, claimant))
 
-    def _refusal(self, claimant: Claimant, line: Line) -> str:
+    def _refusal(self, claimant: Claimant, line: WaitingLine) -> str:
         for limit in claimant.limits:
             short = limit.exceeded_by(line.amounts)
             if short is not None:

@@ -99,35 +99,37 @@ _WORDS = {
 }
 
 
-def assess(pod: object, heard: str = "") -> StartState:
+def assess(pod: object, event: str = "") -> StartState:
     """Return the state of a pod; any JSON value is read as a pod. Never raises.
 
-    `heard` is the last core Event about it, such as `FailedMount: ...`.
+    `event` is the last core Event about it, such as `FailedMount: ...`.
     """
     if not isinstance(pod, Mapping):
         return _NO_POD
     state = _of_containers(pod) or _of_phase(pod)
     if state.progress is Progress.INITIALIZING:
-        state = _EVENT_TROUBLES.get(_event_reason(heard), state)
+        state = _EVENT_TROUBLES.get(_event_reason(event), state)
     rank = _rank(pod)
     if state.message and rank:
         return replace(state, message=f"rank {rank}: {state.message}")
     return state
 
 
-def evidence(pod: object, cause: RetryCause, heard: str = "") -> Termination:
+def evidence(pod: object, cause: RetryCause, event: str = "") -> Termination:
     """Return the facts of a session whose start failed with this pod for this cause.
 
     If the pod shows a fact that ranks higher in the table of causes, that cause wins. An Event
     supplies the message that the pod itself lacks.
     """
-    said = replace(termination_from_pod(pod, deleted_by_us=True), status="error", exit_code=None)
-    said = replace(said, rank=_rank(pod) or None)
-    if not said.pod_message and _event_reason(heard):
-        said = replace(said, pod_message=heard)
-    if classify(said) is cause or cause not in _WORDS:
-        return said
-    return replace(said, conditions=(*said.conditions, _WORDS[cause]))
+    termination = replace(
+        termination_from_pod(pod, deleted_by_us=True), status="error", exit_code=None
+    )
+    termination = replace(termination, rank=_rank(pod) or None)
+    if not termination.pod_message and _event_reason(event):
+        termination = replace(termination, pod_message=event)
+    if classify(termination) is cause or cause not in _WORDS:
+        return termination
+    return replace(termination, conditions=(*termination.conditions, _WORDS[cause]))
 
 
 def _rank(pod: object) -> int:
@@ -159,8 +161,10 @@ def _of_containers(pod: _Object) -> StartState | None:
 def _trouble(
     progress: Progress, cause: RetryCause, container: _Object, what: str, advice: str
 ) -> StartState:
-    told = what.replace("{image} ", _image(container))
-    return StartState(progress, cause, f"{_called(container)}: {told}{_said(container)}", advice)
+    trouble = what.replace("{image} ", _image(container))
+    return StartState(
+        progress, cause, f"{_called(container)}: {trouble}{_waiting_words(container)}", advice
+    )
 
 
 def _of_phase(pod: _Object) -> StartState:
@@ -169,12 +173,12 @@ def _of_phase(pod: _Object) -> StartState:
         case "Failed":
             end = termination_from_pod(pod)
             refused = REFUSED in end.conditions
-            told = f"node {node[:NAME_LENGTH]} has refused the pod" if refused else _HAS_FAILED
+            message = f"node {node[:NAME_LENGTH]} has refused the pod" if refused else _HAS_FAILED
             advice = ASK_ADMINISTRATOR if refused else ""
-            return StartState(Progress.FAILED, classify(end), told + _words(status), advice)
+            return StartState(Progress.FAILED, classify(end), message + _words(status), advice)
         case "Unknown":
-            told = f"node {node[:NAME_LENGTH] or 'of the pod'} does not answer"
-            return StartState(Progress.FAILED, RetryCause.AGENT_TRANSIENT, told)
+            message = f"node {node[:NAME_LENGTH] or 'of the pod'} does not answer"
+            return StartState(Progress.FAILED, RetryCause.AGENT_TRANSIENT, message)
         case "Pending":
             return _initializes(pod) if node else _waits_for_node(pod)
         case phase:
@@ -183,8 +187,8 @@ def _of_phase(pod: _Object) -> StartState:
 
 def _waits_for_node(pod: _Object) -> StartState:
     scheduled = _condition(pod, "PodScheduled")
-    told = "no node has been found for the pod" + _words(scheduled, but="Unschedulable")
-    return StartState(Progress.WAITING, RetryCause.SCHEDULER_TIMEOUT, told, ASK_FOR_LESS)
+    message = "no node has been found for the pod" + _words(scheduled, but="Unschedulable")
+    return StartState(Progress.WAITING, RetryCause.SCHEDULER_TIMEOUT, message, ASK_FOR_LESS)
 
 
 def _initializes(pod: _Object) -> StartState:
@@ -194,23 +198,25 @@ def _initializes(pod: _Object) -> StartState:
         return _starting("the node prepares the pod: its volumes, its network")
     for each in _containers(pod):
         if _text(_waiting(each), "reason") not in _USUAL_WAITS:
-            return _starting(f"{_called(each)} waits{_said(each)}")
+            return _starting(f"{_called(each)} waits{_waiting_words(each)}")
     if busy := next(_running_inits(pod), None):
         return _starting(f"init {_called(busy)} runs")
     if pulled := next((each for each in _containers(pod) if _needs_image(each)), None):
-        told = f"the image {_image(pulled)}of {_called(pulled)} is being pulled"
-        return StartState(Progress.INITIALIZING, RetryCause.IMAGE_PULL_FAILURE, told, CHECK_IMAGE)
+        message = f"the image {_image(pulled)}of {_called(pulled)} is being pulled"
+        return StartState(
+            Progress.INITIALIZING, RetryCause.IMAGE_PULL_FAILURE, message, CHECK_IMAGE
+        )
     return _starting("its containers are being created")
 
 
-def _event_reason(heard: str) -> str:
+def _event_reason(event: str) -> str:
     """Return the reason in the text of an Event; "" if the text is not one."""
-    found = _EVENT.match(heard)
+    found = _EVENT.match(event)
     return found["reason"] if found else ""
 
 
-def _starting(told: str) -> StartState:
-    return StartState(Progress.INITIALIZING, RetryCause.START_FAILURE, told, ASK_ADMINISTRATOR)
+def _starting(message: str) -> StartState:
+    return StartState(Progress.INITIALIZING, RetryCause.START_FAILURE, message, ASK_ADMINISTRATOR)
 
 
 def _running_inits(pod: _Object) -> Iterator[_Object]:
@@ -238,18 +244,18 @@ def _image(container: _Object) -> str:
     return f"{name} " if name else ""
 
 
-def _said(container: _Object) -> str:
+def _waiting_words(container: _Object) -> str:
     last = _object(_object(container, "lastState"), "terminated")
     code = last.get("exitCode")
     ended = f", its last exit code is {code}" if isinstance(code, int) else ""
     return f"{_words(_waiting(container))}{ended}"
 
 
-def _words(said: _Object, *, but: str = "") -> str:
+def _words(status: _Object, *, but: str = "") -> str:
     """Return the cluster's reason and message in brackets; omit the reason `but`."""
-    words = (_text(said, "reason"), _text(said, "message"))
-    told = ": ".join(each for each in words if each and each != but)
-    return f" ({told[:SAID_LENGTH].rstrip('. ')})" if told else ""
+    words = (_text(status, "reason"), _text(status, "message"))
+    text = ": ".join(each for each in words if each and each != but)
+    return f" ({text[:SAID_LENGTH].rstrip('. ')})" if text else ""
 
 
 def _containers(pod: _Object) -> Iterator[_Object]:

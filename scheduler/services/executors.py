@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from retry.evidence.termination import Termination
-from scheduler.allocation.holdings import nodes_said
+from scheduler.allocation.holdings import reported_nodes
 from scheduler.allocation.project_troubles import Troubles, project_troubles
 from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
@@ -57,7 +57,7 @@ class Heartbeat(NamedTuple):
     forgotten: Sequence[str]
 
 
-class _Heard(NamedTuple):
+class _Recorded(NamedTuple):
     """A row of the heartbeat statement. `fenced`: no run of a replaced agent can still be alive."""
 
     executor_id: int
@@ -94,23 +94,23 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
     """
     with atomic_step("heartbeat"):
         troubles = project_troubles(name, call.project_troubles)
-        heard = _heard(name, call, troubles)
-        held = leases_of(heard.executor_id) if heard.holds else []
+        recorded = _record(name, call, troubles)
+        held = leases_of(recorded.executor_id) if recorded.holds else []
         known = lease_keys(call.runs) if held else set()
         missing = [each for each in held if (each.fencing_token, each.session_id.int) not in known]
         if missing:
-            _reconcile(missing, fenced=heard.fenced, now=database_now())
-    told = {each["project"] for each in troubles.values()}
-    forgotten = sorted(call.project_troubles.keys() - told)
-    return Heartbeat(held, heard.waiting or bool(missing), forgotten)
+            _reconcile(missing, fenced=recorded.fenced, now=database_now())
+    troubled = {each["project"] for each in troubles.values()}
+    forgotten = sorted(call.project_troubles.keys() - troubled)
+    return Heartbeat(held, recorded.waiting or bool(missing), forgotten)
 
 
-def _heard(name: str, call: LeaseCall, troubles: Troubles) -> _Heard:
-    said = nodes_said(call)
+def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
+    nodes = reported_nodes(call)
     values = {
         **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
         "name": name,
-        "nodes": None if said is None else json.dumps(said),
+        "nodes": None if nodes is None else json.dumps(nodes),
         "project_troubles": json.dumps(troubles),
         "max_sessions": call.limits.max_sessions,
         "silence": lease_silence(),
@@ -119,7 +119,7 @@ def _heard(name: str, call: LeaseCall, troubles: Troubles) -> _Heard:
         cursor.execute(_HEARTBEAT, values)
         row = cursor.fetchone()
     if row is not None:
-        return _Heard._make(row)
+        return _Recorded._make(row)
     executor = Executor.objects.filter(name=name).first()
     if executor is None:
         raise NotFound(f"no executor {name}")

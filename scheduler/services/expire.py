@@ -75,7 +75,7 @@ _ANYTHING = f"SELECT EXISTS ({_UNACCEPTED}) OR EXISTS ({_SILENT}) OR EXISTS ({_U
 def _anything_overdue() -> bool:
     """Return whether any lease is overdue, by one cheap statement: most sweeps find nothing."""
     with connection.cursor() as cursor:
-        cursor.execute(_ANYTHING, [*_timeout(), 1, lease_silence(), 1, *_patience(), 1])
+        cursor.execute(_ANYTHING, [*_timeout(), 1, lease_silence(), 1, *_unconfirmed_seconds(), 1])
         row: tuple[bool] = cursor.fetchone()
     return row[0]
 
@@ -84,7 +84,7 @@ def _timeout() -> list[float]:
     return [settings.REPRISE["acceptance_timeout"]]
 
 
-def _patience() -> list[float]:
+def _unconfirmed_seconds() -> list[float]:
     return [settings.REPRISE["unconfirmed_after"]] * 2
 
 
@@ -143,7 +143,7 @@ def _lost(session: LockedSession, silence: float, now: datetime) -> Change:
 
 def _settle_unconfirmed() -> int:
     with atomic_step("expire"):
-        overdue = _overdue(_UNCONFIRMED, _patience())
+        overdue = _overdue(_UNCONFIRMED, _unconfirmed_seconds())
         sessions = _locked(overdue) if overdue else []
         settle_locked(
             [(s, _unconfirmed(s, overdue[s.id].deadline_passed)) for s in sessions],

@@ -42,5 +42,9 @@ def ignored_counts(session_ids: Sequence[UUID]) -> dict[UUID, int]:
 
 def ignored_event(report: Report, detail: str) -> Event:
     """Return the event that records an ignored report, and why it was ignored."""
-    told = {"status": report.status.value, "seq": report.seq, "fencing_token": report.fencing_token}
-    return Event(IGNORED_EVENT, {"reason": detail, "report": told})
+    shown = {
+        "status": report.status.value,
+        "seq": report.seq,
+        "fencing_token": report.fencing_token,
+    }
+    return Event(IGNORED_EVENT, {"reason": detail, "report": shown})

@@ -96,8 +96,8 @@ def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
     uncordoned = [look for look in looks if not look.executor.cordoned]
     if kept := _able([look for look in uncordoned if look.troubled and not look.executor.trouble]):
         texts = [f"{look.executor.name}: {look.troubled}" for look in kept[:MOST_NAMED]]
-        told = _listed(texts, len(kept))
-        return Reason.PROJECT_TROUBLE, f"nothing of its project can be started: {told}"
+        troubles = _listed(texts, len(kept))
+        return Reason.PROJECT_TROUBLE, f"nothing of its project can be started: {troubles}"
     if kept := _able([look for look in uncordoned if look.executor.trouble]):
         names = _listed([look.executor.name for look in kept[:MOST_NAMED]], len(kept))
         return Reason.EXECUTOR_TROUBLE, f"what could run it is in trouble: {names}"
@@ -106,7 +106,7 @@ def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
     open_ones = [look for look in looks if look.open]
     if not open_ones:
         return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
-    return Reason.NO_FIT, f"it fits on no executor: {_told(open_ones, never=True)}"
+    return Reason.NO_FIT, f"it fits on no executor: {_misfits(open_ones, never=True)}"
 
 
 def _cordons(looks: Sequence[_Look]) -> str:
@@ -117,11 +117,14 @@ def _cordons(looks: Sequence[_Look]) -> str:
 
 
 def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[Reason, str]:
-    told = _told(willing, never=False)
+    misfits = _misfits(willing, never=False)
     if len(willing) < len(able) or wish.node:
         avoided = sorted(wish.avoid_executors) + ([f"node {wish.node}"] if wish.node else [])
-        return Reason.AVOIDED, f"it avoids {', '.join(avoided)}, and elsewhere is no room: {told}"
-    return Reason.CAPACITY, f"it waits for room: {told}"
+        return (
+            Reason.AVOIDED,
+            f"it avoids {', '.join(avoided)}, and elsewhere is no room: {misfits}",
+        )
+    return Reason.CAPACITY, f"it waits for room: {misfits}"
 
 
 def _executors(project_id: int) -> list[Executor]:
@@ -149,7 +152,7 @@ def _looks(executors: Sequence[Executor], wish: Wish, project_id: int) -> list[_
     return looks
 
 
-def _told(looks: Sequence[_Look], *, never: bool) -> str:
+def _misfits(looks: Sequence[_Look], *, never: bool) -> str:
     texts = []
     for look in looks[:MOST_NAMED]:
         misfit = look.never if never else look.now

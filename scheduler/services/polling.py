@@ -13,12 +13,12 @@ from scheduler.wire import LeaseAnswer, LeaseCall, Stop
 
 def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
     """Record the heartbeat and return stops and leases at once."""
-    heard = executor_heartbeat(name, call)
-    stops = stops_for(heard.held, call.runs)
+    heartbeat = executor_heartbeat(name, call)
+    stops = stops_for(heartbeat.held, call.runs)
     granted = LeaseRound([], 0)
-    if heard.waiting:
+    if heartbeat.waiting:
         granted = lease_round(name, call.incarnation, secrets=call.secrets)
-    return _answer(granted, stops, heard.forgotten)
+    return _answer(granted, stops, heartbeat.forgotten)
 
 
 def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:

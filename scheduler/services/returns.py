@@ -23,7 +23,7 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
         locked = {s.id: s for s in sessions if s.executor == name}
         own = Session.objects.filter(pk__in=ids, executor=name)
         existing = set(own.values_list("pk", flat=True))
-        outcomes = [_judge(item, locked.get(item.session_id), existing) for item in returns]
+        outcomes = [_outcome_of(item, locked.get(item.session_id), existing) for item in returns]
         now = database_now()
         done: dict[tuple[str, bool], list[LockedSession]] = {}
         for item, outcome in zip(returns, outcomes, strict=True):
@@ -44,7 +44,7 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
     return outcomes
 
 
-def _judge(item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:
+def _outcome_of(item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:
     outcome, detail = APPLIED, ""
     if session is None:
         known = item.session_id in existing

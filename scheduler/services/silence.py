@@ -61,7 +61,7 @@ _TURNED = """
 """
 
 
-def silence_tell() -> int:
+def log_silence() -> int:
     """Log which executors became late, and which are heard again. Return their number."""
     with connection.cursor() as cursor:
         cursor.execute(_TURNED, [settings.REPRISE["executor_late_after"]])

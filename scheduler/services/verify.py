@@ -148,9 +148,9 @@ def _watched(session_id: UUID, report: Report, now: datetime) -> tuple[Any, ...]
 
 def _created_at(pod: Any) -> datetime | None:
     metadata = pod.get("metadata")
-    said = metadata.get("creationTimestamp") if isinstance(metadata, dict) else None
+    created = metadata.get("creationTimestamp") if isinstance(metadata, dict) else None
     try:
-        moment = datetime.fromisoformat(said) if isinstance(said, str) else None
+        moment = datetime.fromisoformat(created) if isinstance(created, str) else None
         if moment is not None and moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return moment and moment.astimezone(UTC)
@@ -189,7 +189,7 @@ def starts_verify() -> Verified:
             return Verified(0, 0)
         sessions = {each.id: each for each in lock_sessions(due, skip_locked=True)}
         now = database_now()
-        outcome = _judge(sessions, _due_rows(list(sessions), now), now)
+        outcome = _check_rows(sessions, _due_rows(list(sessions), now), now)
         _write(outcome)
         sessions_change(outcome.changes, now=now)
         if outcome.failed:
@@ -213,9 +213,9 @@ _ROWS = """
 
 
 def _due_rows(session_ids: Collection[UUID], now: datetime) -> list[_Row]:
-    patience = settings.REPRISE["executor_late_after"]
+    late_after = settings.REPRISE["executor_late_after"]
     with connection.cursor() as cursor:
-        cursor.execute(_ROWS, [now, patience, array(session_ids), now])
+        cursor.execute(_ROWS, [now, late_after, array(session_ids), now])
         return [_row(values, now) for values in cursor.fetchall()]
 
 
@@ -226,7 +226,9 @@ def _row(values: Sequence[Any], now: datetime) -> _Row:
     return _Row(session_id, token, watch, json.loads(pod or "null"), bool(heard), trouble, message)
 
 
-def _judge(sessions: Mapping[UUID, LockedSession], rows: Sequence[_Row], now: datetime) -> _Outcome:
+def _check_rows(
+    sessions: Mapping[UUID, LockedSession], rows: Sequence[_Row], now: datetime
+) -> _Outcome:
     outcome, numbers = _Outcome(), limits()
     for row in rows:
         session = sessions[row.session_id]
@@ -255,11 +257,11 @@ def _is_so(row: _Row, state: StartState) -> bool:
 
 def _state(row: _Row) -> StartState:
     """Return the state of the pod, with the last Event that the executor passed on."""
-    said = row.status_message[:HEARD_LENGTH].rstrip(". ")
-    state = assess(row.pod, said)
-    if state.progress is not Progress.INITIALIZING or not said or state.message in said:
+    event = row.status_message[:HEARD_LENGTH].rstrip(". ")
+    state = assess(row.pod, event)
+    if state.progress is not Progress.INITIALIZING or not event or state.message in event:
         return state
-    return replace(state, message=f"{state.message} ({said})")
+    return replace(state, message=f"{state.message} ({event})")
 
 
 def _progress(session: LockedSession, row: _Row, state: StartState) -> list[Change]:
@@ -280,10 +282,10 @@ def _failed(session: LockedSession, row: _Row, verdict: Verdict, now: datetime) 
         "status_message": message,
         "start_failure": facts.to_json(),
     }
-    told = {"cause": classify(facts).value, "message": message}
+    facts_json = {"cause": classify(facts).value, "message": message}
     events = [
         Event("session.terminating", {"reason": message}),
-        Event("session.start_failed", told),
+        Event("session.start_failed", facts_json),
     ]
     return Change(session, values, events)
 

@@ -17,7 +17,7 @@ READ = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Throughput:
     """Counts of the last `window` seconds, and causes of failures in `cause_window` seconds, the
     most frequent first."""
 
@@ -63,7 +63,7 @@ _RECENT = """
 _TYPES = ("session.retry_dispatched", "session.terminated", "session.error", "session.cancelled")
 
 
-def pace(projects: Collection[int] | None = None) -> Pace:
+def throughput(projects: Collection[int] | None = None) -> Throughput:
     """Return the throughput of some projects, or of all, in one statement of bounded cost."""
     wanted = {
         "read": READ,
@@ -82,7 +82,7 @@ def pace(projects: Collection[int] | None = None) -> Pace:
             lately[kind] += recent
         if cause:
             causes[cause] += found
-    return Pace(
+    return Throughput(
         window=min(RATE_WINDOW, rows[0][0]),
         submitted=lately["session.submitted"],
         retried=lately["session.retry_dispatched"],

@@ -16,8 +16,8 @@ from scheduler.core.fairshare import (
     Claimant,
     Division,
     Limit,
-    Line,
     Order,
+    WaitingLine,
     cost,
     current_priority,
     effective_priority,
@@ -31,14 +31,20 @@ def order(number: int, priority: int = 0) -> Order:
     return Order(-priority, 1_000_000 * number, UUID(int=number))
 
 
-def line(count: int, cpus: float = 1, *, key: int = 0, retry: bool = False, at: int = 0) -> Line:
+def line(
+    count: int, cpus: float = 1, *, key: int = 0, retry: bool = False, at: int = 0
+) -> WaitingLine:
     """Sessions of so many CPUs each out of a pool of 100; submitted from second `at` on."""
     heads = deque(order(at + number) for number in range(count))
-    return Line(key or round(cpus * 1000), retry, {CPU: Decimal(cpus)}, cpus / 100, heads, False)
+    return WaitingLine(
+        key or round(cpus * 1000), retry, {CPU: Decimal(cpus)}, cpus / 100, heads, False
+    )
 
 
-def claimant(queue: int, *lines: Line, factor: float = 1.0, **fields: Any) -> Claimant:
-    return Claimant(queue, factor, fields.pop("level", 0.0), lines, **fields)
+def claimant(
+    queue: int, *waiting_lines: WaitingLine, factor: float = 1.0, **fields: Any
+) -> Claimant:
+    return Claimant(queue, factor, fields.pop("level", 0.0), waiting_lines, **fields)
 
 
 class Pool:
@@ -47,7 +53,7 @@ class Pool:
     def __init__(self, free: float):
         self.free = Decimal(free)
 
-    def place(self, line: Line) -> str:
+    def place(self, line: WaitingLine) -> str:
         if line.amounts[CPU] > self.free:
             return CPU
         self.free -= line.amounts[CPU]
@@ -117,9 +123,9 @@ def test_what_one_cannot_use_goes_to_the_others() -> None:
 
 
 def test_in_a_queue_priority_is_first_then_the_age_of_the_chain_then_the_id() -> None:
-    urgent = Line(1, False, {}, 0.01, deque([order(9, priority=1)]), False)
-    mixed = Line(2, False, {}, 0.01, deque([order(1), order(3)]), False)
-    other = Line(3, True, {}, 0.01, deque([order(2)]), False)
+    urgent = WaitingLine(1, False, {}, 0.01, deque([order(9, priority=1)]), False)
+    mixed = WaitingLine(2, False, {}, 0.01, deque([order(1), order(3)]), False)
+    other = WaitingLine(3, True, {}, 0.01, deque([order(2)]), False)
     division = Division(
         [claimant(0, mixed, other, urgent)], place=lambda _: "", slots=9, retry_share=1.0
     )
@@ -131,13 +137,13 @@ def test_what_fits_nowhere_hides_nothing_behind_it() -> None:
     queue = claimant(0, line(1000, 60), line(5, 2, at=5000))
     division = divide([queue], free=50)
     assert [grant.line.amounts[CPU] for grant in division.grants] == [2] * 5
-    assert queue.lines[0].closed == CPU
+    assert queue.waiting_lines[0].closed == CPU
 
 
 def test_retries_leave_half_to_fresh_sessions_that_wait() -> None:
     def given_to_retries(retries: int, fresh: int, free: float, **held: float) -> int:
-        lines = (line(retries, retry=True, key=1), line(fresh, key=2, at=5000))
-        division = divide([claimant(0, *lines, **held)], free=free)
+        waiting_lines = (line(retries, retry=True, key=1), line(fresh, key=2, at=5000))
+        division = divide([claimant(0, *waiting_lines, **held)], free=free)
         assert len(division.grants) == min(free, retries + fresh)
         return sum(grant.line.retry for grant in division.grants)
 
@@ -155,7 +161,7 @@ def test_a_limit_holds_for_all_queues_that_share_it() -> None:
     queues = [claimant(n, line(100), limits=[shared]) for n in range(2)]
     queues.append(claimant(2, line(3)))
     assert counts(divide(queues, free=50)) == {0: 3, 1: 2, 2: 3}
-    assert queues[0].lines[0].closed == "project: cpu"
+    assert queues[0].waiting_lines[0].closed == "project: cpu"
 
 
 def test_a_limit_that_is_exceeded_already_lets_nothing_through() -> None:
@@ -168,10 +174,10 @@ def test_a_limit_that_is_exceeded_already_lets_nothing_through() -> None:
 def test_lines_are_read_on_when_it_is_not_known_who_is_next() -> None:
     queues = [claimant(n, line(2)) for n in range(2)]
     for each in queues:
-        each.lines[0].more = True
+        each.waiting_lines[0].more = True
     division = Division(queues, place=Pool(50).place, slots=10, retry_share=0.5)
     unread = division.go_on()
-    assert unread == [each.lines[0] for each in queues]
+    assert unread == [each.waiting_lines[0] for each in queues]
     assert counts(division) == {0: 2, 1: 2}
     for some in unread:
         some.heads.extend(order(n) for n in range(50))
@@ -191,12 +197,12 @@ class Wanted:
         return f"Wanted({self.factor}, {self.level}, {self.sizes}, {self.cap})"
 
     def claimant(self, number: int) -> Claimant:
-        lines = [
+        waiting_lines = [
             line(count, cpus, key=1000 * number + position)
             for position, (count, cpus) in enumerate(self.sizes, start=1)
         ]
         limits = [] if self.cap is None else [Limit("queue", {CPU: Decimal(self.cap)})]
-        return claimant(number, *lines, factor=self.factor, level=self.level, limits=limits)
+        return claimant(number, *waiting_lines, factor=self.factor, level=self.level, limits=limits)
 
 
 def wanted(sizes: Any, caps: Any) -> Any:
@@ -215,7 +221,7 @@ def test_nothing_is_left_that_somebody_could_use(queues: list[Wanted], free: int
     pool = Pool(free)
     Division(claimants, place=pool.place, slots=10**6, retry_share=0.5).go_on()
     for each in claimants:
-        for waiting in each.lines:
+        for waiting in each.waiting_lines:
             if waiting.heads:
                 limited = any(limit.exceeded_by(waiting.amounts) for limit in each.limits)
                 assert limited or waiting.amounts[CPU] > pool.free

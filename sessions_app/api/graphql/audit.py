@@ -4,7 +4,13 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.graphql.connections import Page, connection_to, pages, slice_of, told
+from sessions_app.api.graphql.connections import (
+    Page,
+    connection_source,
+    connection_to,
+    pages,
+    slice_of,
+)
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import with_session_keys
@@ -50,7 +56,7 @@ class AuditQueries:
         place = place_behind(page.after)
         rows = audit_page(actor_of(info), wanted, limit=page.first + 1, place=place)
         found = slice_of(rows, page, [cursor_behind(row) for row in rows])
-        return told(found, page, Peers(AuditEntry, found.rows, _entries_told).each())
+        return connection_source(found, page, Peers(AuditEntry, found.rows, _render_entries).each())
 
 
-_entries_told = one_by_one(audit_json)
+_render_entries = one_by_one(audit_json)

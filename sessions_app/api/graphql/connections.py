@@ -9,7 +9,7 @@ import graphene
 from django.db.models import Model
 from graphene import relay
 
-from sessions_app.api.graphql.peers import Peer, Peers, Tell
+from sessions_app.api.graphql.peers import Peer, Peers, Render
 from sessions_app.api.http.paging import MAX_PAGE, RowCursor, Rows
 from sessions_app.core.errors import InvalidInput
 
@@ -75,7 +75,7 @@ def read_page(rows: Rows[Record], order: RowCursor, page: Page) -> Slice[Record]
     return Slice(found, order.cursors(found), more)
 
 
-def told(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str, Any]:
+def connection_source(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str, Any]:
     """Return a page as the source of a connection."""
     edges = [
         {"node": node, "cursor": cursor} for node, cursor in zip(nodes, found.cursors, strict=True)
@@ -92,11 +92,11 @@ def told(found: Slice[Row], page: Page, nodes: Sequence[Peer[Row]]) -> dict[str,
 
 
 def page_of(
-    kind: Any, rows: Rows[Record], order: RowCursor, page: Page, tell: Tell[Record]
+    kind: Any, rows: Rows[Record], order: RowCursor, page: Page, render: Render[Record]
 ) -> dict[str, Any]:
     """Return one page of a list as the source of a connection."""
     found = read_page(rows, order, page)
-    return told(found, page, Peers(kind, found.rows, tell).each())
+    return connection_source(found, page, Peers(kind, found.rows, render).each())
 
 
 def pages_below(
@@ -114,6 +114,8 @@ def pages_below(
     def both(rows: Sequence[Any]) -> list[dict[str, Any]]:
         slices = load(rows)
         nodes = iter(peers([row for each in slices for row in each.rows]).each())
-        return [told(each, page, list(islice(nodes, len(each.rows)))) for each in slices]
+        return [
+            connection_source(each, page, list(islice(nodes, len(each.rows)))) for each in slices
+        ]
 
     return source.ask((key, page), both)

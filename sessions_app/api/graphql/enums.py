@@ -17,8 +17,8 @@ from sessions_app.models.webhooks import DeliveryState as DeliveryStates
 
 def enumeration(name: str, values: Iterable[str], description: str) -> Any:
     """Return a GraphQL enumeration whose names are its values."""
-    told = [(str(value), str(value)) for value in values]
-    return graphene.Enum(name, told, description=lambda value: None if value else description)
+    members = [(str(value), str(value)) for value in values]
+    return graphene.Enum(name, members, description=lambda value: None if value else description)
 
 
 SessionStatus = enumeration("SessionStatus", Status, "Where one attempt stands.")

@@ -41,43 +41,43 @@ def error_json(error: GraphQLError | Exception) -> dict[str, Any]:
     """Return an error for an answer. An unexpected one is logged, and its text reveals nothing."""
     if not isinstance(error, GraphQLError):
         return _refusal(error)
-    told: dict[str, Any] = {"message": error.message}
+    answer: dict[str, Any] = {"message": error.message}
     if error.locations:
-        told["locations"] = [place.formatted for place in error.locations]
+        answer["locations"] = [place.formatted for place in error.locations]
     if error.path:
-        told["path"] = error.path
+        answer["path"] = error.path
     original = error.original_error
     if original is None or isinstance(original, GraphQLError):  # a variable of the wrong type
         code = "SYNTAX" if isinstance(error, GraphQLSyntaxError) else "INVALID"
-        return {**told, "extensions": error.extensions or _extensions(code, 400)}
-    return {**told, **_refusal(original)}
+        return {**answer, "extensions": error.extensions or _extensions(code, 400)}
+    return {**answer, **_refusal(original)}
 
 
 def _refusal(error: Exception) -> dict[str, Any]:
     try:
-        told = problem_of(error)
+        found = problem_of(error)
     except Exception:
         logger.exception("a resolver failed")
         text = "an error on our side; it was logged"
         return {"message": text, "extensions": _extensions("INTERNAL", 500)}
-    status = told["status"]
-    code = code_of(told)
-    fields = {camel(name): texts for name, texts in told["errors"].items()}
-    extra = {camel(name): value for name, value in extra_of(told).items()}
+    status = found["status"]
+    code = code_of(found)
+    fields = {camel(name): texts for name, texts in found["errors"].items()}
+    extra = {camel(name): value for name, value in extra_of(found).items()}
     return {
-        "message": told["detail"],
+        "message": found["detail"],
         "extensions": {"code": code, "status": status, "errors": fields, **extra},
     }
 
 
-def code_of(told: Mapping[str, Any]) -> str:
+def code_of(found: Mapping[str, Any]) -> str:
     """Return the code of a REST problem."""
-    return str(told.get("code", "")).upper() or _CODES.get(told["status"], "INVALID")
+    return str(found.get("code", "")).upper() or _CODES.get(found["status"], "INVALID")
 
 
-def extra_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def extra_of(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the extra members of a REST problem."""
-    return {name: value for name, value in told.items() if name not in _USUAL}
+    return {name: value for name, value in found.items() if name not in _USUAL}
 
 
 def _extensions(code: str, status: int) -> dict[str, Any]:

@@ -75,21 +75,25 @@ PolicyNull = enums.enumeration(
 )
 
 
-def _policy_given(told: dict[str, Any]) -> dict[str, Any]:
+def _policy_given(values: dict[str, Any]) -> dict[str, Any]:
     """Return an inline policy without the fields whose null means "not set"."""
-    named = told.pop("nulls", None)
+    named = values.pop("nulls", None)
     kept = [name for name in NULLABLE if named is None or to_camel_case(name) in named]
-    given = {name: value for name, value in told.items() if value is not None or name in kept}
+    given = {name: value for name, value in values.items() if value is not None or name in kept}
     return given if named is None else dict.fromkeys(kept) | given
 
 
-def input_of(model: type[BaseModel], *, name: str | None = None, said: str | None = None) -> Any:
+def input_of(
+    model: type[BaseModel], *, name: str | None = None, description: str | None = None
+) -> Any:
     """Return the GraphQL input of a part of a body. There is one for each model."""
     if model not in _made:
-        told = {**input_fields(model), "__doc__": said or _described(model)}
+        attributes = {**input_fields(model), "__doc__": description or _described(model)}
         if model is InlinePolicy:
-            told["nulls"] = graphene.List(graphene.NonNull(PolicyNull), description=_NULLS)
-        _made[model] = type(name or f"{model.__name__}Input", (graphene.InputObjectType,), told)
+            attributes["nulls"] = graphene.List(graphene.NonNull(PolicyNull), description=_NULLS)
+        _made[model] = type(
+            name or f"{model.__name__}Input", (graphene.InputObjectType,), attributes
+        )
     return _made[model]
 
 
@@ -144,8 +148,8 @@ def plain(value: Any) -> Any:
     """Return an input as the JSON value that REST would get."""
     if isinstance(value, dict):
         # A field of graphene's dict may have the name of a dict method.
-        told = {key: plain(item) for key, item in dict.items(value)}
-        return _policy_given(told) if isinstance(value, input_of(InlinePolicy)) else told
+        values = {key: plain(item) for key, item in dict.items(value)}
+        return _policy_given(values) if isinstance(value, input_of(InlinePolicy)) else values
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -157,18 +161,18 @@ def path_of(model: type[BaseModel] | None, path: str) -> str:
 
     `model` is the model of what was sent.
     """
-    told, rest, at = "", path, model
+    found, rest, at = "", path, model
     while at is not None and (step := _STEP.match(rest)):
         name, rest = step[1], rest[step.end() :]
         if name is None:
-            told += step[0]
+            found += step[0]
             continue
         known = _fields_of(at).get(name)
-        if known is None and told:
-            return f"{told}.{name}{rest}"
-        told += f".{to_camel_case(name)}" if told else to_camel_case(name)
+        if known is None and found:
+            return f"{found}.{name}{rest}"
+        found += f".{to_camel_case(name)}" if found else to_camel_case(name)
         at = _model_in([known.annotation]) if known else None
-    return told + rest if told else camel(path)
+    return found + rest if found else camel(path)
 
 
 def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -9,19 +9,19 @@ import graphene
 from sessions_app.api.graphql.connections import (
     Page,
     Slice,
+    connection_source,
     connection_to,
     one,
     pages,
     pages_below,
     slice_of,
-    told,
 )
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.events import EventConnection, event_peers
-from sessions_app.api.graphql.peers import Peer, Peers, alone, belonging, field_of, one_by_one
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one, single_peer
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
-from sessions_app.api.graphql.tenants import Project, projects_told
+from sessions_app.api.graphql.tenants import Project, render_projects
 from sessions_app.api.http.paging import job_set_cursor, job_set_place
 from sessions_app.api.render.session_render import job_set_json
 from sessions_app.api.requests.queries import JobSetFilter
@@ -82,7 +82,7 @@ class JobSetQueries:
         found = job_set_get(job_set_project(actor_of(info), name, project).pk, name)
         if found is None:
             raise NotFound(f"no job set {name}")
-        return alone(JobSet, found, _told)
+        return single_peer(JobSet, found, _render_job_sets)
 
     @staticmethod
     def resolve_job_sets(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
@@ -92,15 +92,15 @@ class JobSetQueries:
         projects = projects_visible(actor_of(info), wanted.project)
         rows = job_sets(projects, job_set_place(page.after), page.first + 1)
         found = slice_of(rows, page, [job_set_cursor(row) for row in rows])
-        return told(found, page, Peers(JobSet, found.rows, _told).each())
+        return connection_source(found, page, Peers(JobSet, found.rows, _render_job_sets).each())
 
 
-_told = one_by_one(job_set_json)
+_render_job_sets = one_by_one(job_set_json)
 
 
 def _projects(actor: Actor, rows: Sequence[Row]) -> list[Any]:
     keys = [row.project_id for row in rows]
-    return belonging(Project, keys, projects_listed(actor).in_bulk(set(keys)), projects_told)
+    return belonging(Project, keys, projects_listed(actor).in_bulk(set(keys)), render_projects)
 
 
 def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:

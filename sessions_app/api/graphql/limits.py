@@ -184,8 +184,8 @@ def check_limits(
 def _within(found: int, most: int, what: str) -> None:
     if found > most:
         name, _, advice = what.partition(": ")
-        told = f"the query has {found:,} {name}, and at most {most:,} are allowed"
-        raise LimitExceeded(f"{told}; {advice}" if advice else told)
+        fault = f"the query has {found:,} {name}, and at most {most:,} are allowed"
+        raise LimitExceeded(f"{fault}; {advice}" if advice else fault)
 
 
 def _root_fields(

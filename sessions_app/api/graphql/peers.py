@@ -9,17 +9,17 @@ from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
 Thing = TypeVar("Thing")
-Tell = Callable[[Sequence[Row]], Sequence[dict[str, Any]]]
+Render = Callable[[Sequence[Row]], Sequence[dict[str, Any]]]
 """A function that returns the rows in REST's form, in the same order."""
 
 
 class Peers(Generic[Row]):
     """Rows of one GraphQL type, and what was read for them so far."""
 
-    def __init__(self, kind: type, rows: Sequence[Row], tell: Tell[Row]):
+    def __init__(self, kind: type, rows: Sequence[Row], render: Render[Row]):
         self.kind = kind
         self.rows = rows
-        self.tell = tell
+        self.render = render
         self._read: dict[Hashable, Sequence[Any]] = {}
 
     def each(self) -> "list[Peer[Row]]":
@@ -56,32 +56,32 @@ class Peer(Generic[Row]):
         """Return what `load` finds for this row; it reads for all peers at once."""
         return self.peers.read(key, load)[self._at]
 
-    def told(self) -> dict[str, Any]:
+    def rest_fields(self) -> dict[str, Any]:
         """Return the row in REST's form."""
-        return self.ask("told", self.peers.tell)
+        return self.ask("rest_fields", self.peers.render)
 
 
-def one_by_one(tell: Callable[[Row], dict[str, Any]]) -> Tell[Row]:
-    """Return a `Tell` that renders each row separately."""
-    return lambda rows: [tell(row) for row in rows]
+def one_by_one(render: Callable[[Row], dict[str, Any]]) -> Render[Row]:
+    """Return a `Render` that renders each row separately."""
+    return lambda rows: [render(row) for row in rows]
 
 
-def alone(kind: type, row: Row, tell: Tell[Row]) -> Peer[Row]:
+def single_peer(kind: type, row: Row, render: Render[Row]) -> Peer[Row]:
     """Return a single row as a peer."""
-    return Peers(kind, [row], tell).each()[0]
+    return Peers(kind, [row], render).each()[0]
 
 
 def belonging(
-    kind: type, keys: Sequence[Any], found: Mapping[Any, Row], tell: Tell[Row]
+    kind: type, keys: Sequence[Any], found: Mapping[Any, Row], render: Render[Row]
 ) -> list[Peer[Row] | None]:
     """Return the found object for each key, None if there is none. Each object is made once."""
     wanted = [key for key in dict.fromkeys(keys) if key in found]
-    things = Peers(kind, [found[key] for key in wanted], tell).each()
+    things = Peers(kind, [found[key] for key in wanted], render).each()
     by_key = dict(zip(wanted, things, strict=True))
     return [by_key.get(key) for key in keys]
 
 
 def field_of(name: str, default: Any, source: Any, _info: Any, **_arguments: Any) -> Any:
     """Return a field by its REST name. This is graphene's default resolver here."""
-    told = source.told() if isinstance(source, Peer) else source
-    return told.get(name, default)
+    fields = source.rest_fields() if isinstance(source, Peer) else source
+    return fields.get(name, default)

@@ -19,7 +19,7 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
@@ -174,7 +174,7 @@ class PolicyQueries:
         """Return what `GET /failure-categories/` returns."""
         rows = categories_listed(actor_of(info))
         page, order = Page.of(asked), RowCursor("position", "name", unique=False)
-        return page_of(FailureCategory, rows, order, page, categories_told)
+        return page_of(FailureCategory, rows, order, page, render_categories)
 
 
 @found_by("RetryPolicy")
@@ -189,16 +189,16 @@ def policy_found(actor: Actor, key: str) -> Peer[Row]:
 
 def _policy(actor: Actor, name: str, domain: str | None, project: str | None) -> Peer[Row]:
     found = policy_get(actor, name, domain, project)
-    return alone(RetryPolicy, found, partial(policies_json, actor))
+    return single_peer(RetryPolicy, found, partial(policies_json, actor))
 
 
 @found_by("FailureCategory")
 def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
     """Return a failure category by its name."""
-    return alone(FailureCategory, category_get(actor, name), categories_told)
+    return single_peer(FailureCategory, category_get(actor, name), render_categories)
 
 
-categories_told = one_by_one(category_json)
+render_categories = one_by_one(category_json)
 """Return categories in REST's form."""
 
 

@@ -8,8 +8,8 @@ from sessions_app.api.graphql.connections import Page, connection_to, one, page_
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import found_by
-from sessions_app.api.graphql.peers import Peer, alone
-from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.peers import Peer, single_peer
+from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.shapes import arguments_of
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.rest.queue_views import QueueFilter
@@ -48,7 +48,7 @@ class QueueQueries:
         wanted = read_arguments(QueueFilter, asked)
         require_project(actor_of(info), wanted.project)
         rows = queues_visible(actor_of(info)).filter(**wanted.conditions())
-        return page_of(Queue, rows, RowCursor("id"), page, queues_told)
+        return page_of(Queue, rows, RowCursor("id"), page, render_queues)
 
 
 @found_by("Queue")
@@ -57,4 +57,4 @@ def queue_found(actor: Actor, key: str) -> Peer[Row]:
     domain, _, rest = key.partition("/")
     name, _, queue = rest.partition("/")
     project = project_get(actor, domain, name, Action.QUEUE_READ)
-    return alone(Queue, queue_get(project, queue), queues_told)
+    return single_peer(Queue, queue_get(project, queue), render_queues)

@@ -38,5 +38,5 @@ class Queue(_Shape, graphene.ObjectType):
         return queue_version(source.row)
 
 
-queues_told = one_by_one(queue_json)
+render_queues = one_by_one(queue_json)
 """Return queues in REST's form."""

@@ -37,8 +37,8 @@ _SettingsShape: Any = shape_of(
 )
 
 
-def _layers(said: str) -> graphene.List:
-    return graphene.List(graphene.NonNull(FieldLayer), required=True, description=said)
+def _layers(description: str) -> graphene.List:
+    return graphene.List(graphene.NonNull(FieldLayer), required=True, description=description)
 
 
 class RetryDefaults(_DefaultsShape, graphene.ObjectType):
@@ -105,20 +105,20 @@ class RetryConfigQueries:
     def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
         """Return what `GET /retry-defaults/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
-        return defaults_told(found, defaults_of(found))
+        return render_defaults(found, defaults_of(found))
 
     @staticmethod
     def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
         """Return what `GET /retry-settings/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
-        return settings_told(found, settings_of(found))
+        return render_settings(found, settings_of(found))
 
 
-def defaults_told(scope: ConfigScope, row: DefaultsRow | None) -> dict[str, Any]:
+def render_defaults(scope: ConfigScope, row: DefaultsRow | None) -> dict[str, Any]:
     """Return the source of `RetryDefaults`."""
     return {**defaults_json(scope, row), "version": layer_version(row), "of": scope}
 
 
-def settings_told(scope: ConfigScope, row: SettingsRow | None) -> dict[str, Any]:
+def render_settings(scope: ConfigScope, row: SettingsRow | None) -> dict[str, Any]:
     """Return the source of `RetrySettings`."""
     return {**settings_json(scope, row), "version": layer_version(row)}

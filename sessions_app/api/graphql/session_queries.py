@@ -16,7 +16,7 @@ from sessions_app.api.graphql.enums import (
 )
 from sessions_app.api.graphql.errors import read_input
 from sessions_app.api.graphql.nodes import found_by, uuid_of, with_session_keys
-from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.sessions import Session, SessionConnection
 from sessions_app.api.graphql.shapes import filter_of
 from sessions_app.api.http.paging import SessionCursor
@@ -89,4 +89,4 @@ def session_filter(asked: dict[str, Any]) -> SessionConditions:
 @found_by("Session")
 def session_found(actor: Actor, key: str) -> Peer[Row]:
     """Return a session by its global id or its REST id."""
-    return alone(Session, session_get(actor, uuid_of("Session", key)), sessions_json)
+    return single_peer(Session, session_get(actor, uuid_of("Session", key)), sessions_json)

@@ -21,7 +21,7 @@ from sessions_app.api.graphql.events import EventConnection, event_peers, id_beh
 from sessions_app.api.graphql.inline_policy import InlinePolicy
 from sessions_app.api.graphql.nodes import Node
 from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one
-from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
@@ -111,7 +111,7 @@ class Session(_SessionShape, graphene.ObjectType):
 
             Fields of lists are read at once, the specification when first asked for.
             """
-            summary = source.told()
+            summary = source.rest_fields()
             if name in summary:
                 return summary[name]
             return source.ask("spec", partial(_specs, actor_of(info)))[name]
@@ -138,7 +138,7 @@ class Session(_SessionShape, graphene.ObjectType):
     @staticmethod
     def resolve_queue_name(source: Peer[Row], _info: Any) -> Any:
         """Return REST's `queue`."""
-        return source.told()["queue"]
+        return source.rest_fields()["queue"]
 
     @staticmethod
     def resolve_queue(source: Peer[Row], info: Any) -> Any:
@@ -213,7 +213,7 @@ def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _queues(actor: Actor, rows: Sequence[Row]) -> list[Any]:
     keys = [row.queue_id for row in rows]
-    return belonging(Queue, keys, queues_visible(actor).in_bulk(set(keys)), queues_told)
+    return belonging(Queue, keys, queues_visible(actor).in_bulk(set(keys)), render_queues)
 
 
 def _linked(actor: Actor, link: str, rows: Sequence[Row]) -> list[Peer[Row] | None]:

@@ -45,9 +45,9 @@ def type_of(shape: type[BaseModel], *, name: str | None = None, kinds: Kinds | N
     """Return the GraphQL type of a part of an answer. There is one for each shape."""
     if shape not in _made:
         meta = {"name": name or shape.__name__, "default_resolver": field_of}
-        told = {"Meta": type("Meta", (), meta), "__doc__": shape.__doc__}
+        attributes = {"Meta": type("Meta", (), meta), "__doc__": shape.__doc__}
         _made[shape] = type(
-            shape.__name__, (shape_of(shape, kinds=kinds), graphene.ObjectType), told
+            shape.__name__, (shape_of(shape, kinds=kinds), graphene.ObjectType), attributes
         )
     return _made[shape]
 

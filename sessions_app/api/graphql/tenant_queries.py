@@ -9,15 +9,15 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, alone, field_of, one_by_one
+from sessions_app.api.graphql.peers import Peer, field_of, one_by_one, single_peer
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import (
     Domain,
     Project,
     domains_of,
-    domains_told,
-    projects_told,
+    render_domains,
+    render_projects,
     resolve_project,
     split_address,
 )
@@ -104,11 +104,11 @@ class Viewer(_WhoAmIShape, graphene.ObjectType):
     project = graphene.String(description="`domain/name`: the only one of the token.")
 
 
-memberships_told = one_by_one(membership_json)
+render_memberships = one_by_one(membership_json)
 """Return memberships in REST's form."""
 
 
-tokens_told = one_by_one(token_json)
+render_tokens = one_by_one(token_json)
 """Return tokens in REST's form, without their secrets."""
 
 
@@ -163,7 +163,7 @@ class TenantQueries:
         """Return what `GET /domains/` returns."""
         page = Page.of(asked)
         rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
-        return page_of(Domain, rows, RowCursor("name"), page, domains_told)
+        return page_of(Domain, rows, RowCursor("name"), page, render_domains)
 
     @staticmethod
     def resolve_project(_root: None, info: Any, address: str) -> Peer[ProjectRow]:
@@ -175,7 +175,7 @@ class TenantQueries:
         """Return what `GET /projects/` returns."""
         page = Page.of(asked)
         rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
-        return page_of(Project, rows, RowCursor("id"), page, projects_told)
+        return page_of(Project, rows, RowCursor("id"), page, render_projects)
 
     @staticmethod
     def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class TenantQueries:
         wanted = read_arguments(MembershipFilter, asked)
         require_project(actor_of(info), wanted.project)
         rows = memberships_visible(actor_of(info)).filter(**wanted.conditions())
-        return page_of(Membership, rows, RowCursor("id"), page, memberships_told)
+        return page_of(Membership, rows, RowCursor("id"), page, render_memberships)
 
     @staticmethod
     def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class TenantQueries:
         wanted = read_arguments(TokenFilter, asked)
         require_project(actor_of(info), wanted.project)
         rows = tokens_visible(actor_of(info)).filter(wanted.conditions())
-        return page_of(Token, rows, RowCursor("-id"), page, tokens_told)
+        return page_of(Token, rows, RowCursor("-id"), page, render_tokens)
 
     @staticmethod
     def resolve_quotas(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
@@ -205,14 +205,14 @@ class TenantQueries:
 @found_by("Domain")
 def domain_found(actor: Actor, name: str) -> Peer[DomainRow]:
     """Return a domain by its name."""
-    return alone(Domain, domain_get(actor, name, Action.DOMAIN_READ), domains_told)
+    return single_peer(Domain, domain_get(actor, name, Action.DOMAIN_READ), render_domains)
 
 
 @found_by("Project")
 def project_found(actor: Actor, address: str) -> Peer[ProjectRow]:
     """Return a project by its address."""
     found = project_get(actor, *split_address(address), Action.PROJECT_READ)
-    return alone(Project, found, projects_told)
+    return single_peer(Project, found, render_projects)
 
 
 @found_by("Membership")
@@ -221,10 +221,10 @@ def membership_found(actor: Actor, key: str) -> Peer[MembershipRow]:
     if not (key.isascii() and key.isdigit() and len(key) < 19):
         raise NotFound(f"no membership {key[:100]}")
     found = membership_get(actor, int(key), Action.MEMBERSHIP_READ)
-    return alone(Membership, found, memberships_told)
+    return single_peer(Membership, found, render_memberships)
 
 
 @found_by("Token")
 def token_found(actor: Actor, prefix: str) -> Peer[ApiToken]:
     """Return a token by its prefix."""
-    return alone(Token, token_get(actor, prefix, Action.TOKEN_READ), tokens_told)
+    return single_peer(Token, token_get(actor, prefix, Action.TOKEN_READ), render_tokens)

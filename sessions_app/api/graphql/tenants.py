@@ -67,13 +67,13 @@ def seen_domain(info: Any, found: Peer[DomainRow] | None) -> Peer[DomainRow] | N
 def domains_of(rows: Sequence[Any]) -> list[Peer[DomainRow] | None]:
     """Return the domains of rows that were read with theirs; None for rows without one."""
     found = {row.domain_id: row.domain for row in rows if row.domain_id is not None}
-    return belonging(Domain, [row.domain_id for row in rows], found, domains_told)
+    return belonging(Domain, [row.domain_id for row in rows], found, render_domains)
 
 
 def projects_of(rows: Sequence[Any]) -> list[Peer[ProjectRow] | None]:
     """Return the projects of rows that were read with theirs; None for rows without one."""
     found = {row.project_id: row.project for row in rows if row.project_id is not None}
-    return belonging(Project, [row.project_id for row in rows], found, projects_told)
+    return belonging(Project, [row.project_id for row in rows], found, render_projects)
 
 
 def resolve_project(source: Peer[Any], _info: Any) -> Peer[ProjectRow] | None:
@@ -88,9 +88,9 @@ def split_address(address: str) -> tuple[str, str]:
     return domain, name
 
 
-domains_told = one_by_one(domain_json)
+render_domains = one_by_one(domain_json)
 """Return domains in REST's form."""
 
 
-projects_told = one_by_one(project_json)
+render_projects = one_by_one(project_json)
 """Return projects in REST's form."""

@@ -20,7 +20,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import DeliveryState
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.nodes import Node, found_by, uuid_of, with_session_keys
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
@@ -116,17 +116,17 @@ class WebhookQueries:
         wanted = read_arguments(WebhookFilter, asked)
         require_project(actor_of(info), wanted.project)
         rows = webhooks_visible(actor_of(info)).filter(**wanted.conditions())
-        return page_of(Webhook, rows, RowCursor("id"), page, webhooks_told)
+        return page_of(Webhook, rows, RowCursor("id"), page, render_webhooks)
 
 
 @found_by("Webhook")
 def webhook_found(actor: Actor, key: str) -> Peer[Row]:
     """Return a webhook by its global id or its REST id."""
     found = webhook_get(actor, uuid_of("Webhook", key), Action.WEBHOOK_READ)
-    return alone(Webhook, found, webhooks_told)
+    return single_peer(Webhook, found, render_webhooks)
 
 
-webhooks_told = one_by_one(webhook_json)
+render_webhooks = one_by_one(webhook_json)
 """Return webhooks in REST's form."""
 
 

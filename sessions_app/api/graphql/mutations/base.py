@@ -57,16 +57,16 @@ def errors_of(error: Exception, model: type[BaseModel] | None = None) -> list[di
 
     `model` is the model of the input.
     """
-    told = problem_of(error)
-    if told["status"] >= 500:
+    problem = problem_of(error)
+    if problem["status"] >= 500:
         raise error
-    usual = {"code": code_of(told), "details": extra_of(told) or None}
+    usual = {"code": code_of(problem), "details": extra_of(problem) or None}
     found = [
         {"field": _named(model, name), "message": text, **usual}
-        for name, texts in told["errors"].items()
+        for name, texts in problem["errors"].items()
         for text in texts
     ]
-    return found or [{"field": None, "message": told["detail"], **usual}]
+    return found or [{"field": None, "message": problem["detail"], **usual}]
 
 
 def _named(model: type[BaseModel] | None, name: str) -> str:
@@ -120,12 +120,12 @@ class Change(relay.ClientIDMutation):
         given = plain(input)
         named = given.pop("client_mutation_id", None)
         try:
-            told = cls.perform(info.context, checked(given))
+            payload = cls.perform(info.context, checked(given))
         except Exception as error:  # noqa: BLE001  # others are raised again
             errors = errors_of(error, cls.checked_by)
             GRAPHQL_ERRORS.labels(errors[0]["code"]).inc()
             return cls(errors=errors, client_mutation_id=named)
-        return cls(**told, errors=[], client_mutation_id=named)
+        return cls(**payload, errors=[], client_mutation_id=named)
 
 
 class Deletion(Change):

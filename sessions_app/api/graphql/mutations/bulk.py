@@ -41,13 +41,13 @@ _SAID = {
 
 
 SessionInput = input_of(
-    SessionCreate, name="SessionInput", said="A session, as `createSession` takes it."
+    SessionCreate, name="SessionInput", description="A session, as `createSession` takes it."
 )
 
 
 def _outcomes(name: str, *values: str) -> Any:
-    said = "; ".join(f"`{value}`: {_SAID[value]}" for value in values)
-    return enumeration(name, values, f"What became of one session. {said}.")
+    meanings = "; ".join(f"`{value}`: {_SAID[value]}" for value in values)
+    return enumeration(name, values, f"What became of one session. {meanings}.")
 
 
 class _Outcome:
@@ -135,15 +135,15 @@ class CreateSessions(Change):
     def perform(cls, context: Context, given: Told) -> Told:
         """Do what `POST /sessions/bulk/` does."""
         outcomes = calls.sessions_create(context.actor, given)
-        told = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
-        return {"results": _peers(CreateOutcome, told)}
+        results = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
+        return {"results": _peers(CreateOutcome, results)}
 
 
 def _created(place: int, outcome: Submitted | calls.Refusal) -> Told:
     if isinstance(outcome, Submitted):
-        said = "created" if outcome.created else "exists"
-        told = {"outcome": said, "session_id": outcome.session_id, "errors": []}
-        return {**told, "warnings": list(outcome.warnings)}
+        outcome_name = "created" if outcome.created else "exists"
+        result = {"outcome": outcome_name, "session_id": outcome.session_id, "errors": []}
+        return {**result, "warnings": list(outcome.warnings)}
     errors = [
         {**error, "field": ".".join([f"sessions[{place}]", *filter(None, [error["field"]])])}
         for error in errors_of(outcome, SessionCreate)
@@ -184,7 +184,7 @@ class CancelSessions(_Some):
     def perform(cls, context: Context, given: Told) -> Told:
         """Do what `POST /sessions/bulk-cancel/` does."""
         done = calls.sessions_cancel(context.actor, _asked(given))
-        return _told(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
+        return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
 class RetrySessions(_Some):
@@ -202,7 +202,7 @@ class RetrySessions(_Some):
     def perform(cls, context: Context, given: Told) -> Told:
         """Do what `POST /sessions/bulk-retry/` does."""
         done = calls.sessions_retry(context.actor, _asked(given))
-        return _told(RetryOutcome, done, _retried)
+        return _outcomes_payload(RetryOutcome, done, _retried)
 
 
 def _asked(given: Told) -> Told:
@@ -212,19 +212,19 @@ def _asked(given: Told) -> Told:
 
 
 def _retried(granted: Granted) -> Told:
-    said = "scheduled" if granted.due_at else "retried"
-    return {"outcome": said, "next_session_id": granted.child_id, "due_at": granted.due_at}
+    outcome_name = "scheduled" if granted.due_at else "retried"
+    return {"outcome": outcome_name, "next_session_id": granted.child_id, "due_at": granted.due_at}
 
 
-def _told(kind: Any, done: calls.Outcomes[Any], render: Callable[[Any], Told]) -> Told:
-    def told(session_id: UUID) -> Told:
+def _outcomes_payload(kind: Any, done: calls.Outcomes[Any], render: Callable[[Any], Told]) -> Told:
+    def result(session_id: UUID) -> Told:
         outcome, usual = done.each[session_id], {"session_id": session_id, "errors": []}
         if isinstance(outcome, DomainError):
             return {**usual, **_NO_CHILD, "outcome": "refused", "errors": errors_of(outcome)}
         return {**usual, **render(outcome)}
 
     return {
-        "results": _peers(kind, [told(each) for each in done.page.order]),
+        "results": _peers(kind, [result(each) for each in done.page.order]),
         "dry_run": done.dry_run,
         "next": done.page.next,
         "remaining": done.page.remaining,

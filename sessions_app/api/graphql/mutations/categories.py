@@ -7,8 +7,8 @@ from graphql_relay import to_global_id
 
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
-from sessions_app.api.graphql.peers import Peer, alone
-from sessions_app.api.graphql.policies import FailureCategory, categories_told
+from sessions_app.api.graphql.peers import Peer, single_peer
+from sessions_app.api.graphql.policies import FailureCategory, render_categories
 from sessions_app.api.operations import categories as operations
 from sessions_app.api.operations.categories import CategoryBody, CategoryChanges
 from sessions_app.models import FailureCategory as Row
@@ -20,8 +20,8 @@ class OfCategory(IfMatch):
     name = graphene.String(required=True)
 
 
-def _told(row: Row) -> Peer[Row]:
-    return alone(FailureCategory, row, categories_told)
+def _peer(row: Row) -> Peer[Row]:
+    return single_peer(FailureCategory, row, render_categories)
 
 
 class CreateFailureCategory(Change):
@@ -35,7 +35,7 @@ class CreateFailureCategory(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /failure-categories/` does."""
-        return {"failure_category": _told(operations.create(context.actor, given))}
+        return {"failure_category": _peer(operations.create(context.actor, given))}
 
 
 class ReplaceFailureCategory(Change):
@@ -53,7 +53,7 @@ class ReplaceFailureCategory(Change):
         """Do what `PUT /failure-categories/{name}/` does."""
         expected = expected_of(given)
         row, created = operations.put(context.actor, given["name"], given, expected)
-        return {"failure_category": _told(row), "created": created}
+        return {"failure_category": _peer(row), "created": created}
 
 
 class UpdateFailureCategory(Change):
@@ -70,7 +70,7 @@ class UpdateFailureCategory(Change):
         """Do what `PATCH /failure-categories/{name}/` does."""
         expected, name = expected_of(given), given.pop("name")
         row = operations.change(context.actor, name, given, expected)
-        return {"failure_category": _told(row)}
+        return {"failure_category": _peer(row)}
 
 
 class DeleteFailureCategory(Deletion):

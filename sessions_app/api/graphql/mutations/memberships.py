@@ -8,8 +8,8 @@ from graphql_relay import to_global_id
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
 from sessions_app.api.graphql.nodes import key_of
-from sessions_app.api.graphql.peers import Peer, alone
-from sessions_app.api.graphql.tenant_queries import Membership, memberships_told
+from sessions_app.api.graphql.peers import Peer, single_peer
+from sessions_app.api.graphql.tenant_queries import Membership, render_memberships
 from sessions_app.api.operations import memberships as operations
 from sessions_app.api.operations.memberships import MembershipChange, MembershipCreate
 from sessions_app.core.errors import NotFound
@@ -29,8 +29,8 @@ def _key(given: dict[str, Any]) -> int:
     return int(key)
 
 
-def _told(row: Row) -> Peer[Row]:
-    return alone(Membership, row, memberships_told)
+def _peer(row: Row) -> Peer[Row]:
+    return single_peer(Membership, row, render_memberships)
 
 
 class CreateMembership(Change):
@@ -44,7 +44,7 @@ class CreateMembership(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /memberships/` does."""
-        return {"membership": _told(operations.create(context.actor, given))}
+        return {"membership": _peer(operations.create(context.actor, given))}
 
 
 class UpdateMembership(Change):
@@ -60,7 +60,7 @@ class UpdateMembership(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `PATCH /memberships/{id}/` does."""
         key = _key(given)
-        return {"membership": _told(operations.change(context.actor, key, given))}
+        return {"membership": _peer(operations.change(context.actor, key, given))}
 
 
 class DeleteMembership(Deletion):

@@ -15,7 +15,7 @@ from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
 from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
 from sessions_app.api.graphql.mutations.scopes import OfScope, OfScopeVersion, taken_names
-from sessions_app.api.graphql.peers import alone
+from sessions_app.api.graphql.peers import single_peer
 from sessions_app.api.graphql.policies import RetryPolicy
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.http.documents import parse_yaml
@@ -96,9 +96,9 @@ def _renamed(errors: dict[str, list[str]], way: str) -> dict[str, list[str]]:
     return {way if name == BODY else f"{way}.{name}": texts for name, texts in errors.items()}
 
 
-def _told(context: Context, made: Applied) -> dict[str, Any]:
-    tell = partial(policies_json, context.actor)
-    return {"retry_policy": alone(RetryPolicy, made.policy, tell), "created": made.created}
+def _peer(context: Context, made: Applied) -> dict[str, Any]:
+    render = partial(policies_json, context.actor)
+    return {"retry_policy": single_peer(RetryPolicy, made.policy, render), "created": made.created}
 
 
 class CreateRetryPolicy(Change):
@@ -114,7 +114,7 @@ class CreateRetryPolicy(Change):
         asked = ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
-            return _told(context, operations.create(context.actor, asked, document))
+            return _peer(context, operations.create(context.actor, asked, document))
 
 
 class ApplyRetryPolicy(Change):
@@ -131,7 +131,7 @@ class ApplyRetryPolicy(Change):
         way, document = _document(given)
         with _named_as(way):
             made = operations.apply(context.actor, given.get("name"), asked, document, expected)
-        return _told(context, made)
+        return _peer(context, made)
 
 
 class DeleteRetryPolicy(Deletion):

@@ -12,8 +12,8 @@ from sessions_app.api.graphql.mutations.base import (
     IfMatch,
     expected_of,
 )
-from sessions_app.api.graphql.peers import Peer, alone
-from sessions_app.api.graphql.queues import Queue, queues_told
+from sessions_app.api.graphql.peers import Peer, single_peer
+from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.tenants import split_address
 from sessions_app.api.operations import queues as operations
 from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName
@@ -36,8 +36,8 @@ def _name(given: dict[str, Any]) -> QueueName:
     return QueueName(*split_address(given.pop("project")), given.pop("name"))
 
 
-def _told(row: Row) -> Peer[Row]:
-    return alone(Queue, row, queues_told)
+def _peer(row: Row) -> Peer[Row]:
+    return single_peer(Queue, row, render_queues)
 
 
 class CreateQueue(Change):
@@ -51,7 +51,7 @@ class CreateQueue(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /queues/` does."""
-        return {"queue": _told(operations.create(context.actor, given))}
+        return {"queue": _peer(operations.create(context.actor, given))}
 
 
 class ReplaceQueue(Change):
@@ -69,7 +69,7 @@ class ReplaceQueue(Change):
         """Do what `PUT /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         row, created = operations.put(context.actor, name, given, expected)
-        return {"queue": _told(row), "created": created}
+        return {"queue": _peer(row), "created": created}
 
 
 class UpdateQueue(Change):
@@ -85,7 +85,7 @@ class UpdateQueue(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `PATCH /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
-        return {"queue": _told(operations.change(context.actor, name, given, expected))}
+        return {"queue": _peer(operations.change(context.actor, name, given, expected))}
 
 
 class DeleteQueue(Deletion):
@@ -114,7 +114,7 @@ class CordonQueue(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /queues/{domain}/{project}/{queue}/cordon/` does."""
         name = _name(given)
-        return {"queue": _told(operations.cordon(context.actor, name, given))}
+        return {"queue": _peer(operations.cordon(context.actor, name, given))}
 
 
 class UncordonQueue(Change):
@@ -126,7 +126,7 @@ class UncordonQueue(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /queues/{domain}/{project}/{queue}/uncordon/` does."""
-        return {"queue": _told(operations.uncordon(context.actor, _name(given)))}
+        return {"queue": _peer(operations.uncordon(context.actor, _name(given)))}
 
 
 class QueueMutations:

@@ -11,8 +11,8 @@ from sessions_app.api.graphql.mutations.scopes import OfScopeVersion, taken_name
 from sessions_app.api.graphql.retry_config import (
     RetryDefaults,
     RetrySettings,
-    defaults_told,
-    settings_told,
+    render_defaults,
+    render_settings,
 )
 from sessions_app.api.operations import retry_config as operations
 from sessions_app.api.operations.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
@@ -21,13 +21,13 @@ from sessions_app.api.operations.retry_config import DefaultsBody, DefaultsPatch
 def _store_defaults(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     expected, names = expected_of(given), taken_names(given)
     stored = operations.defaults_store(context.actor, names, given, expected, keep=keep)
-    return {"retry_defaults": defaults_told(*stored)}
+    return {"retry_defaults": render_defaults(*stored)}
 
 
 def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     expected, names = expected_of(given), taken_names(given)
     stored = operations.settings_store(context.actor, names, given, expected, keep=keep)
-    return {"retry_settings": settings_told(*stored)}
+    return {"retry_settings": render_settings(*stored)}
 
 
 class UpdateRetryDefaults(Change):

@@ -7,12 +7,12 @@ from graphql_relay import to_global_id
 
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
-from sessions_app.api.graphql.peers import alone
+from sessions_app.api.graphql.peers import single_peer
 from sessions_app.api.graphql.tenants import (
     Domain,
     Project,
-    domains_told,
-    projects_told,
+    render_domains,
+    render_projects,
     split_address,
 )
 from sessions_app.api.operations import tenants as operations
@@ -31,7 +31,9 @@ class CreateDomain(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /domains/` does."""
         return {
-            "domain": alone(Domain, operations.domain_create(context.actor, given), domains_told)
+            "domain": single_peer(
+                Domain, operations.domain_create(context.actor, given), render_domains
+            )
         }
 
 
@@ -60,8 +62,8 @@ class CreateProject(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /projects/` does."""
         return {
-            "project": alone(
-                Project, operations.project_create(context.actor, given), projects_told
+            "project": single_peer(
+                Project, operations.project_create(context.actor, given), render_projects
             )
         }
 

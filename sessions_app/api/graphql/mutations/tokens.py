@@ -7,8 +7,8 @@ import graphene
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import key_of
-from sessions_app.api.graphql.peers import alone
-from sessions_app.api.graphql.tenant_queries import Token, tokens_told
+from sessions_app.api.graphql.peers import single_peer
+from sessions_app.api.graphql.tenant_queries import Token, render_tokens
 from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
 
@@ -29,7 +29,7 @@ class CreateToken(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /tokens/` does."""
         made, secret = operations.create(context.actor, context.token, given)
-        return {"token": alone(Token, made, tokens_told), "secret": secret}
+        return {"token": single_peer(Token, made, render_tokens), "secret": secret}
 
 
 class RevokeToken(Change):

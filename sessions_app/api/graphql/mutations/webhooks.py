@@ -9,13 +9,13 @@ from graphql_relay import to_global_id
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
 from sessions_app.api.graphql.nodes import uuid_of
-from sessions_app.api.graphql.peers import Peer, alone
+from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.webhooks import (
     Webhook,
     WebhookDelivery,
     delivery_peers,
-    webhooks_told,
+    render_webhooks,
 )
 from sessions_app.api.operations import webhooks as operations
 from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
@@ -35,8 +35,8 @@ def _key(given: dict[str, Any]) -> UUID:
     return uuid_of("Webhook", given.pop("id"))
 
 
-def _told(row: Row) -> Peer[Row]:
-    return alone(Webhook, row, webhooks_told)
+def _peer(row: Row) -> Peer[Row]:
+    return single_peer(Webhook, row, render_webhooks)
 
 
 class CreateWebhook(Change):
@@ -52,7 +52,7 @@ class CreateWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /webhooks/` does."""
         made = operations.create(context.actor, given)
-        return {"webhook": _told(made), "secret": made.new_secret}
+        return {"webhook": _peer(made), "secret": made.new_secret}
 
 
 class UpdateWebhook(Change):
@@ -68,7 +68,7 @@ class UpdateWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `PATCH /webhooks/{id}/` does."""
         key = _key(given)
-        return {"webhook": _told(operations.change(context.actor, key, given))}
+        return {"webhook": _peer(operations.change(context.actor, key, given))}
 
 
 class DeleteWebhook(Deletion):
@@ -99,7 +99,7 @@ class RotateWebhookSecret(Change):
         """Do what `POST /webhooks/{id}/secret/` does."""
         key = _key(given)
         row = operations.new_secret(context.actor, key, given)
-        return {"webhook": _told(row), "secret": row.new_secret}
+        return {"webhook": _peer(row), "secret": row.new_secret}
 
 
 class PauseWebhook(Change):
@@ -115,7 +115,7 @@ class PauseWebhook(Change):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /webhooks/{id}/pause/` does."""
         key = _key(given)
-        return {"webhook": _told(operations.pause(context.actor, key, given))}
+        return {"webhook": _peer(operations.pause(context.actor, key, given))}
 
 
 class ResumeWebhook(Change):
@@ -127,7 +127,7 @@ class ResumeWebhook(Change):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         """Do what `POST /webhooks/{id}/resume/` does."""
-        return {"webhook": _told(operations.resume(context.actor, _key(given)))}
+        return {"webhook": _peer(operations.resume(context.actor, _key(given)))}
 
 
 class PingWebhook(Change):
