@@ -58,11 +58,11 @@ class DatabaseTask(Task[Any, Any]):
         try:
             result = super().__call__(*args, **kwargs)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            run_log.record(name, began, time.monotonic() - clock, error=said)
+            text = f"{type(error).__name__}: {error}"
+            run_log.record(name, began, time.monotonic() - clock, error=text)
             raise
-        said = "" if result is None else str(result)
-        run_log.record(name, began, time.monotonic() - clock, result=said)
+        text = "" if result is None else str(result)
+        run_log.record(name, began, time.monotonic() - clock, result=text)
         return result
 
     def apply_async(  # type: ignore[override]  # passes on what it does not know

@@ -71,8 +71,8 @@ class RunLog:
     ) -> None:
         """Record a run that began at `began` (seconds since the epoch) and took `seconds`."""
         with self._lock:
-            at, *said = self._written.get(name, (float("-inf"), "", ""))
-            if not error and said == [result, error] and began < at + SAME_SECONDS:
+            at, *last = self._written.get(name, (float("-inf"), "", ""))
+            if not error and last == [result, error] and began < at + SAME_SECONDS:
                 self._passed_over[name] += 1
                 return
             self._written[name] = (began, result, error)

@@ -129,7 +129,7 @@ class Standby:
     def _look(self) -> None:
         reason = self._why()
         if reason != self._reason:
-            self._tell(reason)
+            self._report(reason)
         if reason:
             self._sweep()
 
@@ -139,23 +139,23 @@ class Standby:
         with connection.cursor() as cursor:
             cursor.execute(_AGES)
             ages: dict[str, float] = dict(cursor.fetchall())
-        patience = settings.REPRISE["sweep_taken_within"]
+        allowed = settings.REPRISE["sweep_taken_within"]
         with self._changed:
             for task, since in list(self._wanted.items()):
                 if asked - ages.get(task, float("inf")) >= since:
                     del self._wanted[task]
             if self._refused:
                 return f"the broker does not take them: {next(iter(self._refused.values()))}"
-            late = [t for t, since in self._wanted.items() if asked >= since + patience]
+            late = [t for t, since in self._wanted.items() if asked >= since + allowed]
             names = ", ".join(f'"{self._sweeps[task]}"' for task in sorted(late))
-        return f"no worker has begun {names} within {patience:g} s" if late else ""
+        return f"no worker has begun {names} within {allowed:g} s" if late else ""
 
-    def _tell(self, reason: str) -> None:
+    def _report(self, reason: str) -> None:
         """Write the reason to the heartbeat, which the admin and `/readyz` show, and to the log."""
         began = bool(reason) != bool(self._reason)
         with connection.cursor() as cursor:
-            said = f"{DOING}: {reason}"[:REASON_LENGTH].replace("\0", "") if reason else ""
-            cursor.execute(_SAY, [said, self._name])
+            text = f"{DOING}: {reason}"[:REASON_LENGTH].replace("\0", "") if reason else ""
+            cursor.execute(_SAY, [text, self._name])
         with self._changed:
             self._reason = reason if self._sweeps else ""
         if began and reason:
@@ -185,8 +185,8 @@ def _batch(task: str, name: str) -> bool:
         raise
     except Exception as error:
         logger.exception("beat: %s failed", name)
-        said = f"{BY_BEAT}: {type(error).__name__}: {error}"
-        run_log.record(name, began, time.monotonic() - clock, error=said)
+        failure = f"{BY_BEAT}: {type(error).__name__}: {error}"
+        run_log.record(name, began, time.monotonic() - clock, error=failure)
         return False
     run_log.record(name, began, time.monotonic() - clock, result=f"{BY_BEAT}: {done}")
     return more

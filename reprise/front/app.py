@@ -20,7 +20,13 @@ from django.db import Error, close_old_connections
 
 from loglines.context import bind
 from reprise.front import event_streams
-from reprise.front.bodies import BodyEndedError, BodyTooSlowError, Pace, SpooledBody, Unfinished
+from reprise.front.bodies import (
+    BodyEndedError,
+    BodyTooSlowError,
+    SpooledBody,
+    Unfinished,
+    UploadSpeed,
+)
 from reprise.front.log_streams import Message, Receive, Send, request_id_in, send_log, wants_log
 from reprise.front.tail import Tail
 from reprise.front.work_listener import WorkListener
@@ -106,7 +112,7 @@ class Front:
         limit = int(numbers["unfinished_bodies"])
         per_address = int(numbers["unfinished_bodies_per_address"])
         held = self._unfinished.place(
-            _address(scope), _pace(scope), limit=limit, per_address=per_address
+            _address(scope), _upload_speed(scope), limit=limit, per_address=per_address
         )
         try:
             async with held as place:
@@ -157,7 +163,7 @@ class Front:
         with closing(spooled):
             body = spooled.bytes()
         answer = _Captured()
-        heard = self._listener.heard
+        seen = self._listener.wake_ups
         await self._wsgi(_measured(scope, len(body)), _replay(body), answer.send)  # type: ignore[arg-type]
         call = _held_call(body, answer)
         if call is not None:
@@ -165,7 +171,7 @@ class Front:
             bind(request_id=answer.request_id, executor=name)
             with HELD.labels("lease").track_inprogress():
                 try:
-                    await self._hold(name, _bearer(scope), call, answer, receive, heard)
+                    await self._hold(name, _bearer(scope), call, answer, receive, seen)
                 except Error as error:
                     answer.fail(error)
         await answer.replay(send)
@@ -177,7 +183,7 @@ class Front:
         call: LeaseCall,
         answer: "_Captured",
         receive: Receive,
-        heard: int,
+        seen: int,
     ) -> None:
         """Wait for work or a stop, as long as the agent is connected and wants to wait."""
         loop = asyncio.get_running_loop()
@@ -187,11 +193,11 @@ class Front:
         try:
             while (left := deadline - loop.time()) > 0 and not self._listener.closing:
                 pause = min(left, MISFIT_PAUSE) if passed_over else left
-                await self._listener.wait(heard, pause, gone)
-                quiet = self._listener.heard == heard
+                await self._listener.wait(seen, pause, gone)
+                quiet = self._listener.wake_ups == seen
                 if gone.done() or (quiet and not passed_over):
                     return  # the agent's next call checks anyway
-                heard = self._listener.heard
+                seen = self._listener.wake_ups
                 if not await self._in_thread(token_find, secret):
                     return  # revoked meanwhile: the agent's next call is refused
                 found, passed_over = await self._in_thread(look_again, name, call)
@@ -206,8 +212,8 @@ def _limit(scope: Message) -> int:
     """Return the maximum bytes of a body to read; one that is too long is not read whole."""
     if scope["path"] != SIMULATE:
         return MAX_BODY
-    told = dict(scope["headers"]).get(b"content-length", b"0")
-    return BODY_LIMIT_BYTES if told.isdigit() and int(told) <= BODY_LIMIT_BYTES else MAX_BODY
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    return BODY_LIMIT_BYTES if length.isdigit() and int(length) <= BODY_LIMIT_BYTES else MAX_BODY
 
 
 def _bearer(scope: Message) -> str:
@@ -226,27 +232,27 @@ def _address(scope: Message) -> str:
     return client_address(str(peer), forwarded[-1].decode("latin-1") if forwarded else "")
 
 
-def _pace(scope: Message) -> Pace:
+def _upload_speed(scope: Message) -> UploadSpeed:
     """Return the speed that the body of a call must have."""
     numbers = settings.REPRISE
     long = LONG_BODY.fullmatch(scope["path"]) is not None
     seconds = numbers["long_body_timeout" if long else "body_timeout"]
-    return Pace(seconds, numbers["body_bytes_per_second"], numbers["body_grace"])
+    return UploadSpeed(seconds, numbers["body_bytes_per_second"], numbers["body_grace"])
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
     """Answer a call whose body is incomplete, and close the connection."""
     BODIES_ENDED.labels(str(status)).inc()
     logger.info("body ended", extra={"status": status})
-    told = json.dumps(problem(status, why)).encode()
+    body = json.dumps(problem(status, why)).encode()
     headers = [
         (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", b"%d" % len(told)),
+        (b"content-length", b"%d" % len(body)),
         (b"connection", b"close"),
         *([(b"retry-after", b"1")] if status == 503 else []),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": told, "more_body": False})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _measured(scope: Message, size: int) -> Message:
@@ -273,8 +279,8 @@ def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
     """Return the call if its answer is empty and may wait, else None."""
     if answer.status != 200 or len(answer.body) > LONGEST_EMPTY_ANSWER:
         return None
-    said = json.loads(answer.body)
-    if said["leases"] or said["stops"]:
+    found = json.loads(answer.body)
+    if found["leases"] or found["stops"]:
         return None
     call = LeaseCall.model_validate(parse_facts(body))  # as the view read it
     return call if call.wait_s > 0 else None
@@ -306,18 +312,18 @@ class _Captured:
         """Replace the answer, as long as nothing was sent."""
         self.body = body
         changed = {"content_length": str(len(body)), **headers}
-        new = [(name.replace("_", "-").encode(), said.encode()) for name, said in changed.items()]
+        new = [(name.replace("_", "-").encode(), value.encode()) for name, value in changed.items()]
         names = {name for name, _ in new}
         kept = [pair for pair in self._start["headers"] if pair[0].lower() not in names]
         self._start = {**self._start, "status": status, "headers": [*kept, *new]}
 
     def fail(self, error: Exception) -> None:
         """Replace the answer with the view's for a database error; raise other errors."""
-        told = exception_handler(error, {})
-        if told is None:
+        answer = exception_handler(error, {})
+        if answer is None:
             raise error
-        more = {"retry_after": wait} if (wait := told.headers.get("Retry-After")) else {}
-        self.replace(told.content, told.status_code, content_type=MEDIA_TYPE, **more)
+        more = {"retry_after": wait} if (wait := answer.headers.get("Retry-After")) else {}
+        self.replace(answer.content, answer.status_code, content_type=MEDIA_TYPE, **more)
 
     async def replay(self, send: Send) -> None:
         await send(self._start)

@@ -29,7 +29,7 @@ class BodyEndedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class UploadSpeed:
     """The speed that a body must have: complete in `seconds`, and `rate` bytes/s after `grace`."""
 
     seconds: float
@@ -44,11 +44,11 @@ class Pace:
 class Place:
     """The place of one unfinished body, with the time by which more of it must have come."""
 
-    def __init__(self, address: str, pace: Pace):
+    def __init__(self, address: str, speed: UploadSpeed):
         self.address = address
         self.ended = False
         self.timer = asyncio.timeout(None)
-        self._pace = pace
+        self._speed = speed
         self._began = asyncio.get_running_loop().time()
 
     @property
@@ -59,7 +59,7 @@ class Place:
     def come(self, size: int) -> None:
         """Set the time by which more than `size` bytes must be there."""
         if not self.ended:
-            self.timer.reschedule(self._began + self._pace.due(size))
+            self.timer.reschedule(self._began + self._speed.due(size))
 
     def end(self) -> None:
         """Stop reading this body."""
@@ -85,21 +85,21 @@ class Unfinished:
 
     @asynccontextmanager
     async def place(
-        self, address: str, pace: Pace, *, limit: int, per_address: int
+        self, address: str, speed: UploadSpeed, *, limit: int, per_address: int
     ) -> AsyncIterator[Place]:
         """Wait for room, and hold a place.
 
         Raises `BodyTooSlowError` or `BodyEndedError` if the body does not become complete.
         """
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + pace.seconds
+        give_up = loop.time() + speed.seconds
         while crowd := self._crowd(address, limit, per_address):
             if loop.time() > give_up:
                 raise BodyEndedError
             if crowd[0].settled:
                 crowd[0].end()
             await asyncio.sleep(TURN)
-        held = Place(address, pace)
+        held = Place(address, speed)
         self._places[held] = None
         self._counts[address] += 1
         try:

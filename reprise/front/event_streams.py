@@ -29,7 +29,7 @@ from reprise.front.log_streams import (
     query_of,
     request_id_in,
 )
-from reprise.front.server_sent import TailEvent, told_by_cursor, told_by_id
+from reprise.front.server_sent import TailEvent, sent_by_cursor, sent_by_id
 from reprise.front.tail import Key, Subscription, Tail
 from sessions_app.api.rest.job_set_views import PROJECT_HEADER
 from sessions_app.core.cursors import START, parse_cursor
@@ -101,15 +101,15 @@ class SessionFeed:
         found = list(events_behind(self.key, self._after)[:SLICE])
         if found:
             self._after, self._seq = found[-1].pk, found[-1].seq
-        text = b"".join(told_by_id(each) for each in found if self._shown(each.type))
+        text = b"".join(sent_by_id(each) for each in found if self._shown(each.type))
         return Slice(text, len(found) == SLICE, over)
 
     def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
         """Return the events that continue what was sent, and whether to read the table."""
         text: list[bytes] = []
         look = False
-        for told in news:
-            event = told.event
+        for each in news:
+            event = each.event
             if event.pk <= self._after:
                 continue
             if self._seq is None or event.seq != self._seq + 1:
@@ -117,7 +117,7 @@ class SessionFeed:
             self._after, self._seq = event.pk, event.seq
             look |= _may_end(event)
             if self._shown(event.type):
-                text.append(told.by_id)
+                text.append(each.by_id)
         return b"".join(text), look
 
     def _shown(self, kind: str) -> bool:
@@ -125,8 +125,8 @@ class SessionFeed:
 
 
 def _may_end(event: LoggedEvent) -> bool:
-    said = event.data
-    return said.get("status") in FINAL_STATUSES or "retry_state" in said
+    data = event.data
+    return data.get("status") in FINAL_STATUSES or "retry_state" in data
 
 
 class JobSetFeed:
@@ -141,14 +141,14 @@ class JobSetFeed:
         found = job_set_events(*self.key, self._after, SLICE)
         if found:
             self._after = found[-1].cursor
-        return Slice(b"".join(told_by_cursor(each) for each in found), len(found) == SLICE)
+        return Slice(b"".join(sent_by_cursor(each) for each in found), len(found) == SLICE)
 
     def take(self, news: Iterable[TailEvent]) -> tuple[bytes, bool]:
         """Return the events that the table did not give before."""
-        fresh = [told for told in news if told.event.cursor > self._after]
+        fresh = [each for each in news if each.event.cursor > self._after]
         if fresh:
             self._after = fresh[-1].event.cursor
-        return b"".join(told.by_cursor for told in fresh if not told.event.quiet), False
+        return b"".join(each.by_cursor for each in fresh if not each.event.quiet), False
 
 
 def wants_events(scope: Message) -> bool:

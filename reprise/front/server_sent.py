@@ -11,17 +11,17 @@ from sessions_app.models import SessionEvent
 _ENCODER = JSONEncoder(separators=(",", ":"))
 
 
-def told_by_id(event: SessionEvent | LoggedEvent) -> bytes:
+def sent_by_id(event: SessionEvent | LoggedEvent) -> bytes:
     """Return the event with its id, for the stream of a session."""
-    return b"id: %d\n" % event.pk + _told(event)
+    return b"id: %d\n" % event.pk + _frame(event)
 
 
-def told_by_cursor(event: SessionEvent | LoggedEvent) -> bytes:
+def sent_by_cursor(event: SessionEvent | LoggedEvent) -> bytes:
     """Return the event with its cursor, for the stream of a job set."""
-    return f"id: {event.cursor}\n".encode() + _told(event)
+    return f"id: {event.cursor}\n".encode() + _frame(event)
 
 
-def _told(event: SessionEvent | LoggedEvent) -> bytes:
+def _frame(event: SessionEvent | LoggedEvent) -> bytes:
     return f"event: {event.type}\ndata: {_ENCODER.encode(event_json(event))}\n\n".encode()
 
 
@@ -34,9 +34,9 @@ class TailEvent:
     @cached_property
     def by_id(self) -> bytes:
         """Return the text for streams of sessions."""
-        return told_by_id(self.event)
+        return sent_by_id(self.event)
 
     @cached_property
     def by_cursor(self) -> bytes:
         """Return the text for streams of job sets."""
-        return told_by_cursor(self.event)
+        return sent_by_cursor(self.event)

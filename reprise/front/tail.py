@@ -203,7 +203,7 @@ class Tail:
             self._place = _Place(epoch, int(xmin), 0)
         else:
             self._place = _Place(epoch, int(last_xid), last_id)
-        self._tell([logged(row[5:]) for row in rows if row[7] is not None], set(listening))
+        self._deliver([logged(row[5:]) for row in rows if row[7] is not None], set(listening))
         return int(passed)
 
     def _wanted(self, place: _Place) -> dict[str, Any]:
@@ -217,14 +217,14 @@ class Tail:
             "job_sets": [name for _, name in job_sets],
         }
 
-    def _tell(self, events: list[LoggedEvent], listening: set[Subscription]) -> None:
+    def _deliver(self, events: list[LoggedEvent], listening: set[Subscription]) -> None:
         """Pass events to the subscriptions that existed when the query began."""
         by_key: dict[Key, list[TailEvent]] = defaultdict(list)
         for event in events:
-            told = TailEvent(event)
+            item = TailEvent(event)
             for key in (event.session_id, (event.project_id, event.job_set)):
                 if key in self._subscriptions:
-                    by_key[key].append(told)
+                    by_key[key].append(item)
         for key, news in by_key.items():
             for subscription in self._subscriptions.get(key, set()) & listening:
                 subscription.put(news)

@@ -21,7 +21,7 @@ class WorkListener:
     def __init__(self) -> None:
         self._waiters: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.heard = 0
+        self.wake_ups = 0
         """Number of wake-ups. Remember it before a check for work, to miss none."""
         self.closing = False
 
@@ -53,17 +53,17 @@ class WorkListener:
                 await readable.wait()
                 readable.clear()
                 server.consume_input()
-                said = False
+                notified = False
                 while server.notifies() is not None:
-                    said = True
-                if said:
+                    notified = True
+                if notified:
                     self.wake()
         finally:
             loop.remove_reader(descriptor)
 
     def wake(self) -> None:
         """Wake all who wait now, and all who checked before now and are about to wait."""
-        self.heard += 1
+        self.wake_ups += 1
         for waiter in self._waiters:
             waiter.set()
 
@@ -79,7 +79,7 @@ class WorkListener:
 
     async def wait(self, since: int, timeout: float, gone: "asyncio.Future[Any]") -> None:
         """Wait for a wake-up after `since`, for `timeout` seconds, or until `gone` is done."""
-        if self.heard != since:
+        if self.wake_ups != since:
             return
         waiter = asyncio.Event()
         self._waiters.add(waiter)

@@ -127,11 +127,11 @@ def carry_out(
     """Return the answer to a document, and its status: 400 if nothing was executed."""
     engine = _engine(introspection=settings.REPRISE_GRAPHQL_INTROSPECTION)
     result = engine.carry_out(Context(actor, token), query, variables, operation_name)
-    told: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     if result.errors:
-        told["errors"] = [error_json(error) for error in result.errors]
-        for each in told["errors"]:
+        answer["errors"] = [error_json(error) for error in result.errors]
+        for each in answer["errors"]:
             GRAPHQL_ERRORS.labels(each["extensions"]["code"]).inc()
         if all(error.path is None for error in result.errors):
-            return told, 400
-    return {"data": result.data, **told}, 200
+            return answer, 400
+    return {"data": result.data, **answer}, 200

@@ -104,11 +104,11 @@ class GraphQLDoor(RestView):
         token: object = request.auth
         # graphene is imported with the first call, not when the server starts.
         carry_out = import_string("reprise.graphql.schema.carry_out")
-        told, status = carry_out(
+        answer, status = carry_out(
             self.actor,
             token if isinstance(token, ApiToken) else None,
             call.query,
             call.variables or {},
             call.operationName,
         )
-        return Response(told, status=status)
+        return Response(answer, status=status)

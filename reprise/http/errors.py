@@ -36,10 +36,10 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponseBase:
-    said, wait = problems.database_trouble(error)
+    text, wait = problems.database_trouble(error)
     response: HttpResponseBase
     if request.path.startswith(API):
-        response = problems.unavailable(said)
+        response = problems.unavailable(text)
     else:
         response = defaults.server_error(request)
         response.status_code = 503

@@ -50,7 +50,7 @@ class RequestLog:
             response = self._respond(request)
             response.headers[HEADER] = request_id
             method = scope.get(METHOD, request.method)
-            _tell(request, method, response.status_code, time.perf_counter() - began)
+            _log_request(request, method, response.status_code, time.perf_counter() - began)
             return response
         finally:
             # The thread serves other calls next.
@@ -69,7 +69,7 @@ def request_id_of(given: str) -> str:
     return given if WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
 
 
-def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> None:
+def _log_request(request: HttpRequest, method: str, status: int, seconds: float) -> None:
     route, door = place_of(request)
     method = method if method in METHODS else "other"
     REQUESTS.labels(door, route, method, str(status)).inc()
@@ -78,7 +78,7 @@ def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> Non
     level = logging.DEBUG if quiet else logging.INFO
     if not logger.isEnabledFor(level):
         return
-    told = {
+    fields = {
         "door": door,
         "route": route,
         "method": method,
@@ -87,8 +87,8 @@ def _tell(request: HttpRequest, method: str, status: int, seconds: float) -> Non
     }
     # The user of a session cookie, if the call loaded one.
     if (user := getattr(request, "_cached_user", None)) is not None and user.is_authenticated:
-        told["actor"] = user.get_username()
-    logger.log(level, "request", extra=told)
+        fields["actor"] = user.get_username()
+    logger.log(level, "request", extra=fields)
 
 
 def place_of(request: HttpRequest) -> tuple[str, str]:

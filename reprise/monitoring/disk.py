@@ -48,7 +48,7 @@ class DiskWatch:
         self._asked = float("-inf")
         self._tried = float("-inf")
         self._refused: str | None = None
-        self._told = ""
+        self._last_logged = ""
 
     def start(self) -> None:
         """Start the thread unless it runs."""
@@ -79,7 +79,7 @@ class DiskWatch:
                 self._refused, self._tried = refused, time.monotonic()
                 self._changed.notify_all()
             if refused is not None:
-                self._tell(refused)
+                self._log_change(refused)
             time.sleep(PERIOD_SECONDS)
             with self._changed:
                 if time.monotonic() > self._asked + IDLE_SECONDS:
@@ -93,9 +93,9 @@ class DiskWatch:
             logger.info("whether the database can write is not known: %s", error)
             return None
 
-    def _tell(self, refused: str) -> None:
-        if refused and not self._told:
+    def _log_change(self, refused: str) -> None:
+        if refused and not self._last_logged:
             logger.error("the database cannot write: %s", refused)
-        elif self._told and not refused:
+        elif self._last_logged and not refused:
             logger.warning("the database can write again")
-        self._told = refused
+        self._last_logged = refused

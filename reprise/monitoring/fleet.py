@@ -43,8 +43,8 @@ def _executors() -> Iterator[Metric]:
     yield from (age, leases, cordoned, troubled)
 
 
-def _of_executors(what: str, told: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"reprise_executor_{what}", told, labels=["executor"])
+def _of_executors(what: str, documentation: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"reprise_executor_{what}", documentation, labels=["executor"])
 
 
 def _connections() -> Iterator[Metric]:

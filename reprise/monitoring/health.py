@@ -101,11 +101,11 @@ def _look_at_database() -> Parts:
     # Not a connection of the pool: calls that wait for the database may hold them all.
     with brief("reprise-probe", ANSWER_SECONDS) as connection:
         found = connection.execute(_HEARTBEATS).fetchall()
-    heard = {part: (age, doing) for part, age, doing in found}
+    heartbeats = {part: (age, doing) for part, age, doing in found}
     return {
         "database": Part("alive"),
-        "worker": _by_age(*heard.get("worker", (None, ""))),
-        "beat": _by_age(*heard.get("beat", (None, ""))),
+        "worker": _by_age(*heartbeats.get("worker", (None, ""))),
+        "beat": _by_age(*heartbeats.get("beat", (None, ""))),
     }
 
 
@@ -131,8 +131,8 @@ _probes = (
 
 
 _disk = DiskWatch()
-_telling = threading.Lock()
-_told: dict[str, str] = {}
+_log_lock = threading.Lock()
+_last_logged: dict[str, str] = {}
 
 
 def parts() -> Parts:
@@ -146,7 +146,7 @@ def parts() -> Parts:
         found |= probe.answer(asked)
     found["disk"] = _disk_part(_disk.refused(asked + ANSWER_SECONDS))
     if found["disk"].state == "dead":
-        found |= {name: _unheard(found[name]) for name in ("worker", "beat")}
+        found |= {name: _never_seen(found[name]) for name in ("worker", "beat")}
     return {name: found[name] for name in ("database", "disk", "broker", "worker", "beat")}
 
 
@@ -158,7 +158,7 @@ def _disk_part(refused: str | None) -> Part:
     return Part("alive")
 
 
-def _unheard(part: Part) -> Part:
+def _never_seen(part: Part) -> Part:
     """Return `unknown` for a dead part: perhaps it only cannot write its heartbeat."""
     if part.state != "dead":
         return part
@@ -181,7 +181,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
         name for given in request.GET.getlist("exclude") for name in given.replace(",", " ").split()
     }
     ready = all(part.alive for name, part in found.items() if name not in excluded)
-    _tell(found)
+    _log_missing(found)
     response = JsonResponse(
         {
             "status": "ok" if ready else "unavailable",
@@ -190,21 +190,21 @@ def readyz(request: HttpRequest) -> JsonResponse:
         status=200 if ready else 503,
         headers={"Cache-Control": "no-store"},
     )
-    # Django would log an error for each 503; `_tell` logs it once.
+    # Django would log an error for each 503; `_log_missing` logs it once.
     setattr(response, "_has_been_logged", True)  # noqa: B010  # no stub has it
     return response
 
 
-def _tell(found: Parts) -> None:
+def _log_missing(found: Parts) -> None:
     """Log which parts are not alive, whenever this changes."""
     missing = {name: part.state for name, part in found.items() if not part.alive}
-    with _telling:
-        if missing == _told:
+    with _log_lock:
+        if missing == _last_logged:
             return
-        _told.clear()
-        _told.update(missing)
+        _last_logged.clear()
+        _last_logged.update(missing)
     if missing:
-        said = ", ".join(f"{name} is {state}" for name, state in missing.items())
-        logger.warning("not ready: %s", said)
+        text = ", ".join(f"{name} is {state}" for name, state in missing.items())
+        logger.warning("not ready: %s", text)
     else:
         logger.warning("ready: all parts are alive")

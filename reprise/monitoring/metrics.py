@@ -241,8 +241,8 @@ def _counters() -> Iterator[Metric]:
     with connection.cursor() as cursor:
         cursor.execute(_READ)
         for metric, labels, value in cursor.fetchall():
-            said = json.loads(labels)
-            families[metric].add_metric([said.get(n) or "" for n in _COUNTERS[metric][2]], value)
+            values = json.loads(labels)
+            families[metric].add_metric([values.get(n) or "" for n in _COUNTERS[metric][2]], value)
     for name in _FROM_ZERO:
         if not families[name].samples:
             families[name].add_metric([], 0)

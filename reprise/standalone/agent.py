@@ -79,8 +79,8 @@ class Agent:
             command, cwd=ROOT, env=_environ(), capture_output=True, text=True, check=False
         )
         if asked.returncode:
-            said = asked.stderr.splitlines() or [f"its check ended with {asked.returncode}"]
-            raise StandaloneError(f"the executor {self._name} cannot start: {said[-1]}")
+            errors = asked.stderr.splitlines() or [f"its check ended with {asked.returncode}"]
+            raise StandaloneError(f"the executor {self._name} cannot start: {errors[-1]}")
 
     def start(self) -> None:
         """Start the agent, or start it later if one of an earlier run of the server still lives."""

@@ -56,7 +56,7 @@ def _holds(process: Path, wanted: os.stat_result) -> bool:
     for descriptor in process.joinpath("fd").iterdir():
         with suppress(OSError):
             if os.path.samestat(descriptor.stat(), wanted):
-                said = process.joinpath("fdinfo", descriptor.name).read_text()
-                if "FLOCK" in said:
+                text = process.joinpath("fdinfo", descriptor.name).read_text()
+                if "FLOCK" in text:
                     return True
     return False

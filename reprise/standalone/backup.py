@@ -89,19 +89,19 @@ def _manifest(url: str, major: int) -> Manifest:
 
 def _dump(url: str, binaries: Binaries, target: IO[bytes], data_dir: Path) -> None:
     options = ["--format=custom", f"--lock-wait-timeout={LOCK_WAIT}", f"--dbname={url}"]
-    with TemporaryFile() as said:
+    with TemporaryFile() as errors:
         process = subprocess.Popen(
             [binaries.program("pg_dump"), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=errors,
             env=client_environ(),
         )
         with ended_with_block(process):
             assert process.stdout is not None  # noqa: S101  # a pipe was asked for
             shutil.copyfileobj(process.stdout, target, CHUNK)
         if process.returncode:
-            raise failure(data_dir, written(said))
+            raise failure(data_dir, written(errors))
 
 
 @contextmanager

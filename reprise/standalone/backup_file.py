@@ -63,14 +63,14 @@ class Manifest:
     @staticmethod
     def from_json(text: bytes) -> "Manifest":
         """Return the manifest in a JSON text. Raises `StandaloneError` for an unknown format."""
-        said = json.loads(text)
-        if said["format"] != FORMAT:
+        manifest = json.loads(text)
+        if manifest["format"] != FORMAT:
             raise StandaloneError(
-                f"its format is {said['format']} and this Reprise knows only {FORMAT}: restore it "
-                "with the Reprise that made it or a newer one"
+                f"its format is {manifest['format']} and this Reprise knows only {FORMAT}: "
+                "restore it with the Reprise that made it or a newer one"
             )
-        migrations = frozenset((str(app), str(name)) for app, name in said["migrations"])
-        return Manifest(str(said["made_at"]), int(said["postgres"]), migrations)
+        migrations = frozenset((str(app), str(name)) for app, name in manifest["migrations"])
+        return Manifest(str(manifest["made_at"]), int(manifest["postgres"]), migrations)
 
 
 @contextmanager

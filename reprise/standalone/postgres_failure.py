@@ -59,5 +59,5 @@ def failure(data_dir: Path, output: str) -> PostgresError:
     advice = next(phrases, None)
     if advice is None and shutil.disk_usage(data_dir).free < _LITTLE_SPACE_BYTES:
         advice = FULL
-    told = f"{advice} ({reason})" if advice else reason
-    return PostgresError(f"PostgreSQL cannot run in {data_dir}: {told}")
+    text = f"{advice} ({reason})" if advice else reason
+    return PostgresError(f"PostgreSQL cannot run in {data_dir}: {text}")

@@ -129,12 +129,12 @@ def _load(directory: Path, backup: Backup, binaries: Binaries) -> None:
 
 def _load_dump(url: str, backup: Backup, binaries: Binaries, directory: Path) -> None:
     options = ["--exit-on-error", "--single-transaction", "--no-owner", f"--dbname={url}"]
-    with TemporaryFile() as said, backup.dump() as dump:
+    with TemporaryFile() as errors, backup.dump() as dump:
         process = subprocess.Popen(
             [binaries.program("pg_restore"), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=errors,
             env=client_environ(),
         )
         with ended_with_block(process):
@@ -145,7 +145,7 @@ def _load_dump(url: str, backup: Backup, binaries: Binaries, directory: Path) ->
             except BrokenPipeError:
                 process.wait()  # its output says why
         if process.returncode:
-            raise failure(directory, written(said))
+            raise failure(directory, written(errors))
 
 
 def _move_in(complete: Path, data_dir: Path) -> Path | None:

@@ -160,8 +160,8 @@ class Standalone:
         except (Error, psycopg.Error) as error:
             if self._postgres is not None:
                 raise self._postgres.failure(error) from error
-            said = " ".join(str(error).split())
-            raise StandaloneError(f"the database of DATABASE_URL cannot be used: {said}") from error
+            text = " ".join(str(error).split())
+            raise StandaloneError(f"the database of DATABASE_URL cannot be used: {text}") from error
         return credentials
 
     def _start_threads(self) -> None:

@@ -68,8 +68,8 @@ class WorkerHeart:
     def _run(self) -> None:
         self._say(forget)
         while True:
-            said = self._say(beat)
-            if self._stopped.wait(INTERVAL_SECONDS if said else AGAIN_SECONDS):
+            written = self._say(beat)
+            if self._stopped.wait(INTERVAL_SECONDS if written else AGAIN_SECONDS):
                 break
         self._say(forget)
 

@@ -110,8 +110,8 @@ def _death(message: Message) -> Death:
 
 
 def _arguments(headers: dict[str, Any]) -> str:
-    said = [headers.get("argsrepr"), headers.get("kwargsrepr")]
-    return " ".join(str(part) for part in said if part and part not in {"()", "[]", "{}"})
+    parts = [headers.get("argsrepr"), headers.get("kwargsrepr")]
+    return " ".join(str(part) for part in parts if part and part not in {"()", "[]", "{}"})
 
 
 def _text(value: object, length: int) -> str:

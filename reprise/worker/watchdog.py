@@ -60,16 +60,16 @@ class PromptConsumer(Consumer):
 class Watchdog:
     """A thread that calls `give_up` with a reason when the worker hangs.
 
-    The worker hangs if `alive` was not called for `patience` seconds although the broker answers,
+    The worker hangs if `alive` was not called for `seconds` although the broker answers,
     or if it still runs that long after `stop`.
     """
 
     def __init__(
-        self, broker_answers: Callable[[], bool], give_up: Callable[[str], None], patience: float
+        self, broker_answers: Callable[[], bool], give_up: Callable[[str], None], seconds: float
     ):
         self._broker_answers = broker_answers
         self._give_up = give_up
-        self._patience = patience
+        self._seconds = seconds
         self._stopped = threading.Event()
         self._since = time.monotonic()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
@@ -83,18 +83,18 @@ class Watchdog:
         self._stopped.set()
 
     def _run(self) -> None:
-        pause = self._patience / 4
+        pause = self._seconds / 4
         while not self._stopped.wait(pause):
             silent = time.monotonic() - self._since
             if silent < pause + PULSE_SECONDS:
                 continue  # ask the broker only when there is a reason
             if not self._broker_answers():
                 self.alive()  # without a broker there is nothing to do
-            elif silent >= self._patience and not self._stopped.is_set():
+            elif silent >= self._seconds and not self._stopped.is_set():
                 self._give_up(f"for {silent:.0f} s it has not looked at the broker, which answers")
         # Other workers take over what its tasks have not finished by then.
-        time.sleep(self._patience)
-        self._give_up(f"it was asked to end {self._patience:g} s ago")
+        time.sleep(self._seconds)
+        self._give_up(f"it was asked to end {self._seconds:g} s ago")
 
 
 class WatchedLoop(bootsteps.StartStopStep):
@@ -108,9 +108,9 @@ class WatchedLoop(bootsteps.StartStopStep):
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
         """Start the watchdog at the first connection; register its pulse at each one."""
         if not _watchdogs:
-            patience = settings.REPRISE["worker_stuck_after"]
+            seconds = settings.REPRISE["worker_stuck_after"]
             answers = _BrokerProbe(parent.app).answers
-            _watchdogs.append(Watchdog(answers, _give_up, patience))
+            _watchdogs.append(Watchdog(answers, _give_up, seconds))
         _watchdogs[0].alive()
         hub.call_repeatedly(PULSE_SECONDS, _watchdogs[0].alive)
 

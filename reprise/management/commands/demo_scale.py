@@ -60,7 +60,7 @@ class Command(DemoCommand):
             run_seconds=options["run_seconds"],
             seed=options["seed"],
         )
-        self._patience = options["patience"]
+        self._longest_wait = options["patience"]
         self._wrong: list[str] = []
         super().handle(*args, **options)
         if self._wrong:
@@ -82,7 +82,7 @@ class Command(DemoCommand):
                 server.add_agent(self._agent(number, name, projects, server.url, directory))
             self._await_end(server, scope)
         self._sum_up(scope)
-        self._judge(scope, acknowledged)
+        self._check(scope, acknowledged)
         self._farewell(credentials, data_dir)
         return not self._exit
 
@@ -128,10 +128,10 @@ class Command(DemoCommand):
         )
 
     def _await_end(self, server: Standalone, scope: judgement.Scope) -> None:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._longest_wait
         while left := judgement.chains_left(scope):
             if time.monotonic() > deadline:
-                self._wrong.append(f"{left:,} chains had not ended after {self._patience} s")
+                self._wrong.append(f"{left:,} chains had not ended after {self._longest_wait} s")
                 return
             server.look_after()
             time.sleep(LOOK_SECONDS)
@@ -177,7 +177,7 @@ class Command(DemoCommand):
             cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
             self.stdout.write(f"  {'   '.join(cells)}")
 
-    def _judge(self, scope: judgement.Scope, acknowledged: Sequence[str]) -> None:
+    def _check(self, scope: judgement.Scope, acknowledged: Sequence[str]) -> None:
         self._wrong += judgement.astray(scope, acknowledged)
         if self._wrong:
             self.stdout.write(self.style.ERROR("\n" + "\n".join(self._wrong)))

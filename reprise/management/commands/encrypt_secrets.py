@@ -43,10 +43,10 @@ class Command(BaseCommand):
         )
         used = keys_in_use()
         for key in keys.ids[1:]:
-            said = "is still needed: run this again" if key in used else "can go, once every "
+            advice = "is still needed: run this again" if key in used else "can go, once every "
             if key not in used:
-                said += f"process was started with {keys.newest} before it"
-            self.stdout.write(f"the key {key} {said}")
+                advice += f"process was started with {keys.newest} before it"
+            self.stdout.write(f"the key {key} {advice}")
 
     def _encrypt(self) -> Encrypted:
         """Encrypt twice: a retry may have copied a secret that was being written the first time."""

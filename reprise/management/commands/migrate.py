@@ -34,7 +34,7 @@ class Command(migrate.Command):
         if connection.vendor != "postgresql" or any(options[name] for name in READING):
             super().handle(*args, **options)
             return
-        with self._alone(), short_waits(connection):
+        with self._only_one(), short_waits(connection):
             usual = connection.SchemaEditorClass
             connection.SchemaEditorClass = OnlineSchemaEditor
             try:
@@ -58,7 +58,7 @@ class Command(migrate.Command):
                 return
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _only_one(self) -> Iterator[None]:
         """Hold the lock that allows one migration at a time.
 
         The lock is polled: a statement that waited for it would be an old transaction, for which
