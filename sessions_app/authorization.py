@@ -234,7 +234,7 @@ class Actor:
         columns = ("role", "project_id", "domain_id", "project__domain_id")
         return [Held(*row) for row in held.values_list(*columns)]
 
-    def reach(self) -> tuple[list[int], list[int]]:
+    def places_with_role(self) -> tuple[list[int], list[int]]:
         """The projects, and the domains with all their projects, in which the user has a role."""
         projects = [m.project_id for m in self._memberships if m.project_id is not None]
         return projects, [m.domain_id for m in self._memberships if m.domain_id is not None]

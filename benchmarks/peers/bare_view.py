@@ -50,7 +50,7 @@ def _member() -> Any:
     from sessions_app.authorization import Actor
 
     actor = Actor(user=User.objects.get(username=MEMBER))
-    actor.reach()  # this reads the memberships, which is not part of a list
+    actor.places_with_role()  # this reads the memberships, which is not part of a list
     return actor
 
 

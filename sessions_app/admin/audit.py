@@ -114,7 +114,7 @@ class AuditEntryAdmin(LookedUpAdmin):
     search_help_text = "the whole id, name or address of an object"
     fields = (
         *("when", "actor", "door", "via", "action", "object_type", "object_id"),
-        *("project", "domain", "root", "changed", "told"),
+        *("project", "domain", "root", "changed", "data_json"),
     )
     readonly_fields = fields
 
@@ -149,7 +149,7 @@ class AuditEntryAdmin(LookedUpAdmin):
         return format_html_join("", "<div>{}</div>", ((each,) for each in _differences(entry.data)))
 
     @column("data")
-    def told(self, entry: AuditLog) -> SafeString:
+    def data_json(self, entry: AuditLog) -> SafeString:
         text = json.dumps(entry.data, indent=2, ensure_ascii=False, sort_keys=True)
         return format_html('<pre class="whitespace-pre-wrap break-words">{}</pre>', text)
 

@@ -105,9 +105,9 @@ class OperatorForm(forms.ModelForm):  # type: ignore[type-arg]  # likewise
         for error in found.pop(NON_FIELD_ERRORS, ()):
             text = " ".join(error.messages)
             named = _CONSTRAINT.search(text)
-            field, told = self.refusals.get(named[1] if named else "", ("", text))
-            if told:
-                self.add_error(field if field in self.fields else None, told)
+            field, message = self.refusals.get(named[1] if named else "", ("", text))
+            if message:
+                self.add_error(field if field in self.fields else None, message)
         if found:
             super()._update_errors(errors)  # type: ignore[misc]
 

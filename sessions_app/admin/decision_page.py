@@ -8,7 +8,7 @@ from django.urls import reverse
 from sessions_app.api.render.session_render import decision_json
 from sessions_app.models import RetryDecision, Session
 from sessions_app.selectors.policies import revisions_used
-from sessions_app.selectors.resource_changes import grants
+from sessions_app.selectors.resource_changes import resources_granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ def decision_context(session: Session, decision: RetryDecision) -> dict[str, Any
     return {
         "decision": decision_json(session, decision),
         "revisions": used_revisions(session, decision),
-        "granted": grants([session]).get(session.pk, ""),
+        "granted": resources_granted([session]).get(session.pk, ""),
     }
 
 

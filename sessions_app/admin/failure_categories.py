@@ -76,8 +76,8 @@ class CategoryForm(OperatorForm):
             self.add_error(FIELD, refusal(text, error.errors, inside=FIELD))
         except ValidationError as error:
             errors = field_errors(error)
-            if (told := errors.pop("name", None)) and "name" in self.fields:
-                self.add_error("name", told)
+            if (faults := errors.pop("name", None)) and "name" in self.fields:
+                self.add_error("name", faults)
             if errors:
                 self.add_error(FIELD, refusal(text, errors, inside=FIELD))
         else:
@@ -118,8 +118,8 @@ class FailureCategoryAdmin(RecordAdmin):
 
     @column("known by")
     def known_by(self, category: FailureCategory) -> str:
-        told = [_matcher(each) for each in category.matchers]
-        return " or ".join(told)[:200]
+        matchers = [_matcher(each) for each in category.matchers]
+        return " or ".join(matchers)[:200]
 
     @column("changed", ordering="updated_at")
     def changed(self, category: FailureCategory) -> str:

@@ -20,7 +20,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Details:
     """The further data of one row of the list."""
 
     revision: RetryPolicyRevision
@@ -44,16 +44,16 @@ class PolicyChangeList(OperatorChangeList):
         """Read the page, and attach the data of its policies."""
         super().get_results(request)
         policies: list[Any] = list(self.result_list)  # type: ignore[has-type]  # likewise
-        told = _told(policies)
+        details = _details_of(policies)
         for policy in policies:
-            policy.told = told[policy.pk]
+            policy.details = details[policy.pk]
         self.result_list = policies
 
 
-def _told(policies: Sequence[RetryPolicy]) -> dict[int, Told]:
+def _details_of(policies: Sequence[RetryPolicy]) -> dict[int, Details]:
     revisions = revisions_current(policies)
     uses = policies_uses(policies)
-    return {each.pk: Told(revisions[each.pk], uses[each.pk]) for each in policies}
+    return {each.pk: Details(revisions[each.pk], uses[each.pk]) for each in policies}
 
 
 class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped

@@ -192,13 +192,13 @@ class RetryDefaultsAdmin(ScopeAdmin):
 
     @column("sets")
     def sets(self, row: RetryDefaults) -> str:
-        told = {name: policy_form.shown(value) for name, value in in_short(row.policy).items()}
-        return ", ".join(f"{name} {value}" for name, value in told.items())[:120] or "-"
+        values = {name: policy_form.shown(value) for name, value in in_short(row.policy).items()}
+        return ", ".join(f"{name} {value}" for name, value in values.items())[:120] or "-"
 
     @column("bounds")
     def binds(self, row: RetryDefaults) -> str:
-        told = {name: policy_form.shown(value) for name, value in in_short(row.bounds).items()}
-        return ", ".join(f"{name} {value}" for name, value in told.items()) or "-"
+        values = {name: policy_form.shown(value) for name, value in in_short(row.bounds).items()}
+        return ", ".join(f"{name} {value}" for name, value in values.items()) or "-"
 
 
 def _limit(least: int, help_text: str) -> forms.IntegerField:

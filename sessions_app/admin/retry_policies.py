@@ -195,17 +195,17 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
 
     @column("rules")
     def rules(self, policy: Any) -> int:
-        return int(policy.told.rules)
+        return int(policy.details.rules)
 
     @column("used by")
     def used_by(self, policy: Any) -> str:
-        places: list[str] = policy.told.places
+        places: list[str] = policy.details.places
         more = len(places) - NAMED
         return ", ".join(places[:NAMED]) + (f" and {more} more" if more > 0 else "") or "-"
 
     @column("changed")
     def changed(self, policy: Any) -> str:
-        return past(policy.told.revision.created_at)
+        return past(policy.details.revision.created_at)
 
 
 _OUTCOMES = {
@@ -254,7 +254,7 @@ def _apply(request: HttpRequest, form: PolicyForm, policy: RetryPolicy | None) -
     document = form.document
     try:
         if policy is None:
-            scope = _scope_told(request, document.metadata.domain, document.metadata.project)
+            scope = _scope_named(request, document.metadata.domain, document.metadata.project)
             return policy_apply(document, scope, by=operator(request), create=True)
         if document.metadata.name != policy.name:
             raise InvalidInput({"metadata.name": [f"must stay {policy.name!r}"]})
@@ -271,7 +271,7 @@ def _apply(request: HttpRequest, form: PolicyForm, policy: RetryPolicy | None) -
     return None
 
 
-def _scope_told(request: HttpRequest, domain: str | None, project: str | None) -> ConfigScope:
+def _scope_named(request: HttpRequest, domain: str | None, project: str | None) -> ConfigScope:
     """Return the scope that a document names.
 
     Raises `InvalidInput` with the field if the scope does not exist.

@@ -29,7 +29,7 @@ from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.core.states import Phase, Status
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Session
-from sessions_app.selectors.resource_changes import grants
+from sessions_app.selectors.resource_changes import resources_granted
 from sessions_app.selectors.session_pages import ids_beginning
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
 from sessions_app.selectors.tenants import projects_all
@@ -206,8 +206,8 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
             return self.missing(request, session_id)
         (outcome,) = act_on(act, {found.pk: found.root_id}, by=operator(request))
         level = messages.SUCCESS if outcome.done else messages.ERROR
-        said = "There is a new attempt: this one." if outcome.child_id else _sentence(outcome.text)
-        messages.add_message(request, level, said)
+        text = "There is a new attempt: this one." if outcome.child_id else _sentence(outcome.text)
+        messages.add_message(request, level, text)
         if outcome.child_id:
             return HttpResponseRedirect(change_url("session", outcome.child_id))
         return back
@@ -284,7 +284,7 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
     chain = chain_attempts(found)
     decision = decision_of(found)
     events = list(session_events(found)[: EVENTS + 1])
-    granted = grants(chain)
+    granted = resources_granted(chain)
     tip = chain[-1]
     over = tip.phase == Phase.FINAL and tip.retry_state not in {"scheduled", "held"}
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}

@@ -90,17 +90,17 @@ def _result(form: SimulateForm) -> dict[str, Any]:
     since = database_now() - timedelta(days=days)
     project = form.cleaned_data["project"]
     draft = Draft(named=form.named)
-    told = simulate_history(project=project, since=since, until=None, draft=draft).summary()
-    changed: list[dict[str, str]] = told["changed"]
+    summary = simulate_history(project=project, since=since, until=None, draft=draft).summary()
+    changed: list[dict[str, str]] = summary["changed"]
     return {
-        **told,
+        **summary,
         "window": dict(form.fields["days"].choices)[days],  # type: ignore[attr-defined]
-        "added": f"{told['added_attempts']:+d}",
-        "added_run": _signed(told["added_run_seconds"]),
+        "added": f"{summary['added_attempts']:+d}",
+        "added_run": _signed(summary["added_run_seconds"]),
         "tables": [
-            ("Retries by cause", _bars(told["by_cause"], words)),
-            ("Retries by rule", _bars(told["by_rule"], str)),
-            ("Decisions by reason", _bars(told["by_reason"], words)),
+            ("Retries by cause", _bars(summary["by_cause"], words)),
+            ("Retries by rule", _bars(summary["by_rule"], str)),
+            ("Decisions by reason", _bars(summary["by_reason"], words)),
         ],
         "changed": changed[:CHAINS],
         "changed_count": len(changed),

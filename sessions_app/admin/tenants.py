@@ -132,8 +132,10 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
 
         Django's own check would ask for permission to delete each related record.
         """
-        told = "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
-        return [*map(str, objs), told], {}, set(), []
+        dependents = (
+            "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
+        )
+        return [*map(str, objs), dependents], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete the project by its service."""

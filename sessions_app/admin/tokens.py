@@ -68,8 +68,8 @@ class ShowsToken(RecordAdmin):
         if secret is None:
             return super().response_add(request, obj, post_url_continue)
         url = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
-        told = {"token": secret, "ends": getattr(obj, "expires_at", None), "list_url": url}
-        return self.render(request, "token", f"Token of {obj}", **told)
+        context = {"token": secret, "ends": getattr(obj, "expires_at", None), "list_url": url}
+        return self.render(request, "token", f"Token of {obj}", **context)
 
 
 @admin.register(ApiToken)

@@ -33,7 +33,7 @@ _TABLES = (
 _WRITES = re.compile(
     rf'\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+"?(?:{_TABLES})\b', re.IGNORECASE
 )
-_TELL = "SELECT set_config('reprise.audit', %s, true)"
+_SET_CONTEXT = "SELECT set_config('reprise.audit', %s, true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class AuditContext:
     via: dict[str, str] = field(default_factory=dict)
     action: str = ""
     """The name of the action, if it is not `<kind>.change`: `executor.drain`."""
-    telling: bool = False
+    writing: bool = False
 
-    def told(self) -> str:
+    def setting_text(self) -> str:
         """Return the text of the setting that the triggers read."""
         facts = {"actor": self.actor, "door": self.door, "via": self.via, "action": self.action}
         return json.dumps(facts)
@@ -91,22 +91,22 @@ def audited(*, by: str, action: str = "") -> Iterator[None]:
     transaction have no author again.
     """
     outer = _current.get()
-    inner = replace(outer, actor=by or outer.actor, action=action, telling=True)
+    inner = replace(outer, actor=by or outer.actor, action=action, writing=True)
     token = _current.set(inner)
     try:
-        with nullcontext() if outer.telling else _telling():
+        with nullcontext() if outer.writing else _writing_context():
             yield
     finally:
         _current.reset(token)
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
-    teller = _Teller()
-    with connection.execute_wrapper(teller):
+def _writing_context() -> Iterator[None]:
+    writer = _ContextWriter()
+    with connection.execute_wrapper(writer):
         yield
     # The setting ends with the transaction; if that continues, the setting must be cleared.
-    if teller.told and connection.in_atomic_block and not connection.needs_rollback:
+    if writer.written and connection.in_atomic_block and not connection.needs_rollback:
         _set("")
 
 
@@ -115,10 +115,10 @@ def _writes_configuration(sql: str) -> bool:
     return _WRITES.search(sql) is not None
 
 
-class _Teller:
+class _ContextWriter:
     """Writes the context to the database before each statement that changes configuration."""
 
-    told = False
+    written = False
 
     def __call__(
         self, execute: Any, sql: Any, params: Any, many: bool, context: dict[str, Any]
@@ -126,16 +126,16 @@ class _Teller:
         known = _current.get()
         if not known.actor or not isinstance(sql, str) or not _writes_configuration(sql):
             return execute(sql, params, many, context)
-        self.told = True
+        self.written = True
         if context["connection"].in_atomic_block:
-            _set(known.told())
+            _set(known.setting_text())
             return execute(sql, params, many, context)
         # In autocommit mode the setting would end with its own statement.
         with transaction.atomic():
-            _set(known.told())
+            _set(known.setting_text())
             return execute(sql, params, many, context)
 
 
-def _set(told: str) -> None:
+def _set(text: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_TELL, [told])
+        cursor.execute(_SET_CONTEXT, [text])

@@ -10,8 +10,8 @@ from sessions_app.core.errors import Outdated
 
 def version_of(*facts: Any) -> str:
     """Return a short text that changes when any of the values (JSON values, times) changes."""
-    told = json.dumps(facts, sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

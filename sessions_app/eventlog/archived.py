@@ -56,8 +56,8 @@ def _sessions(logs: Mapping[UUID, _Log]) -> list[Session]:
     )
     records = [log[-1].data["archive"] for log in ordered]
     owners = User.objects.in_bulk({each["session"]["owner_id"] for each in records} - {None})
-    told = [each["spec"] for each in records if each["spec"] is not None]
-    specs = {each["id"]: _made(SessionSpec, each) for each in told}
+    specs_given = [each["spec"] for each in records if each["spec"] is not None]
+    specs = {each["id"]: _made(SessionSpec, each) for each in specs_given}
     sessions = []
     for log, record in zip(ordered, records, strict=True):
         session = _session(log, record)

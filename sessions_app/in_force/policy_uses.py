@@ -17,7 +17,7 @@ class PolicyUses:
     queues: list[str] = field(default_factory=list)
     default: bool = False
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the uses as JSON values."""
         return {"queues": self.queues, "default": self.default}
 

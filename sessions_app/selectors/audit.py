@@ -60,14 +60,14 @@ class Wanted:
     created_before: datetime | None = None
 
 
-def _says(sql: str, *parameters: object) -> RawSQL:
+def _condition(sql: str, *parameters: object) -> RawSQL:
     return RawSQL(sql, parameters, output_field=BooleanField())  # noqa: S611  # constants
 
 
 # Constants in the text, not parameters: only then can a cached plan use the partial indexes.
-PEOPLE = _says(f"sessions_app_auditlog.actor <> '{ENGINE}'")
-_NO_DISPATCH = _says(f"sessions_app_auditlog.action <> '{DISPATCH}'")
-NO_SESSION = _says("sessions_app_auditlog.object_type <> 'session'")
+PEOPLE = _condition(f"sessions_app_auditlog.actor <> '{ENGINE}'")
+_NO_DISPATCH = _condition(f"sessions_app_auditlog.action <> '{DISPATCH}'")
+NO_SESSION = _condition("sessions_app_auditlog.object_type <> 'session'")
 
 
 def audit_entries(wanted: Wanted) -> QuerySet[AuditLog]:
@@ -111,7 +111,7 @@ def audit_page(
     if place is not None:
         columns = "(sessions_app_auditlog.time, sessions_app_auditlog.id)"
         sign = ">" if newer else "<"
-        rows = rows.filter(_says(f"{columns} {sign} (%s::timestamptz, %s::bigint)", *place))
+        rows = rows.filter(_condition(f"{columns} {sign} (%s::timestamptz, %s::bigint)", *place))
     scopes = _scopes(actor, wanted)
     # Each scope uses its own index, and reads no more than a page.
     first, *others = [rows.filter(scope).order_by(*order)[:limit] for scope in scopes]

@@ -106,10 +106,10 @@ def queues_naming(policy: RetryPolicy) -> QuerySet[Queue]:
 
 def policies_within_reach(project: Project | None) -> QuerySet[RetryPolicy]:
     """Return what can be named within a project, or (None) as the cluster's default; by name."""
-    reach = Q(domain=None, project=None)
+    in_scope = Q(domain=None, project=None)
     if project is not None:
-        reach |= Q(domain=project.domain_id) | Q(project=project)
-    return RetryPolicy.objects.filter(reach, archived_at=None).order_by("name")
+        in_scope |= Q(domain=project.domain_id) | Q(project=project)
+    return RetryPolicy.objects.filter(in_scope, archived_at=None).order_by("name")
 
 
 def revisions_of(policy: RetryPolicy) -> QuerySet[RetryPolicyRevision]:
@@ -119,13 +119,13 @@ def revisions_of(policy: RetryPolicy) -> QuerySet[RetryPolicyRevision]:
 
 def revisions_used(project: Project, decision: RetryDecision) -> QuerySet[RetryPolicyRevision]:
     """Return the revisions that a decision about a session of a project was made from."""
-    reach = Q(policy__domain=None, policy__project=None) | Q(policy__project=project)
-    reach |= Q(policy__domain=project.domain_id)
+    in_scope = Q(policy__domain=None, policy__project=None) | Q(policy__project=project)
+    in_scope |= Q(policy__domain=project.domain_id)
     same = Q()
     for name, number in decision.policy_revisions.items():
         same |= Q(policy__name=name, revision=number)
     # One of the same name that was made later is another policy.
-    return RetryPolicyRevision.objects.filter(reach, same, created_at__lte=decision.decided_at)
+    return RetryPolicyRevision.objects.filter(in_scope, same, created_at__lte=decision.decided_at)
 
 
 def revisions_current(policies: Collection[RetryPolicy]) -> dict[int, RetryPolicyRevision]:

@@ -8,7 +8,7 @@ from podspec.resources import GROUPS, grouped
 from sessions_app.models import RetryDecision, Session
 
 
-def grants(attempts: Sequence[Session]) -> dict[UUID, str]:
+def resources_granted(attempts: Sequence[Session]) -> dict[UUID, str]:
     """Return changes such as `memory 2Gi → 4Gi` by failed attempt, for those that have any.
 
     The attempts come with their decisions. Takes one query, none if nothing was granted.
@@ -22,7 +22,7 @@ def grants(attempts: Sequence[Session]) -> dict[UUID, str]:
         return {}
     had = Session.objects.filter(pk__in=given).values_list("pk", "spec__resources")
     found = {pk: ", ".join(resource_changes(before, given[pk])) for pk, before in had}
-    return {pk: told for pk, told in found.items() if told}
+    return {pk: changes for pk, changes in found.items() if changes}
 
 
 def _decision(attempt: Session) -> RetryDecision | None:
@@ -38,8 +38,8 @@ def resource_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Ite
         if old != amount:
             changed.setdefault((name, old, amount), []).append(group)
     for (name, old, new), groups in changed.items():
-        alone = f"{groups[0]} " if len(groups) == 1 and groups[0] else ""
-        yield f"{alone}{name} {old} → {new}"
+        group = f"{groups[0]} " if len(groups) == 1 and groups[0] else ""
+        yield f"{group}{name} {old} → {new}"
 
 
 def _flat(resources: Mapping[str, Any]) -> dict[tuple[str, str], str]:

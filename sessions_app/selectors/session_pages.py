@@ -208,4 +208,4 @@ def visible_only(actor: Actor, projects: Where) -> None:
         projects.add("p.id = %s", actor.only_project_id)
     if actor.is_superuser:
         return
-    projects.add("(p.id = ANY(%s) OR p.domain_id = ANY(%s))", *actor.reach())
+    projects.add("(p.id = ANY(%s) OR p.domain_id = ANY(%s))", *actor.places_with_role())

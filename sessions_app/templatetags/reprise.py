@@ -163,8 +163,8 @@ def shell(command: Sequence[str]) -> str:
 def _typed(word: str) -> str:
     if not _UNSEEN.search(word):
         return shlex.quote(word)
-    told = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"$'{_UNSEEN.sub(_escaped, told)}'"
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"$'{_UNSEEN.sub(_escaped, escaped)}'"
 
 
 def _escaped(found: "re.Match[str]") -> str:

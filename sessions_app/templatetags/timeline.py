@@ -138,11 +138,11 @@ _SAID = {"waiting": "waited", "preparing": "prepared for", "running": "ran"}
 
 
 def _sentence(attempt: Attempt, spans: Sequence[Span]) -> str:
-    told = [f"{_SAID[s.kind]} {duration(s.seconds)}" for s in spans if s.kind in _SAID]
+    phrases = [f"{_SAID[s.kind]} {duration(s.seconds)}" for s in spans if s.kind in _SAID]
     cause = f" ({words(attempt['cause'])})" if attempt["cause"] else ""
-    told.append(f"{attempt['status']}{cause}")
-    told.extend(f"then a delay of {duration(s.seconds)}" for s in spans if s.kind == "delay")
-    return f"Attempt {attempt['attempt'] + 1}: {', '.join(told)}."
+    phrases.append(f"{attempt['status']}{cause}")
+    phrases.extend(f"then a delay of {duration(s.seconds)}" for s in spans if s.kind == "delay")
+    return f"Attempt {attempt['attempt'] + 1}: {', '.join(phrases)}."
 
 
 def _ticks(scale: float) -> Iterator[Tick]:

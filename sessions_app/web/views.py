@@ -26,7 +26,7 @@ from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY, Status
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Session
-from sessions_app.selectors.resource_changes import grants
+from sessions_app.selectors.resource_changes import resources_granted
 from sessions_app.selectors.session_pages import Place, SessionsWanted, sessions_page
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
 from sessions_app.services.chains.manual_retry import session_retry
@@ -156,7 +156,7 @@ def _session_context(actor: Actor, found: Session) -> dict[str, Any]:
     tip = chain[-1]
     decision, last = decision_of(found), decision_of(tip)
     events = list(session_events(found)[: EVENTS + 1])
-    granted = grants(chain)
+    granted = resources_granted(chain)
     over = _is_over(tip)
     whose: dict[str, Any] = {"project": found.project, "owner_id": found.owner_id}
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}

@@ -29,7 +29,7 @@ from sessions_app.webhooks.outbox import (
     outcomes_record,
 )
 from sessions_app.webhooks.reader import log_read, log_read_behind
-from sessions_app.webhooks.rules import PING, Answer, Result, Verdict, judge
+from sessions_app.webhooks.rules import PING, Answer, Result, Verdict, verdict_of
 from sessions_app.webhooks.sender import TOTAL_SECONDS, Attempt, Message
 from sessions_app.webhooks.workers import sender_begin, sender_end, webhooks_due_in
 
@@ -171,7 +171,7 @@ def _record(outcomes: Sequence[Outcome]) -> None:
 
 
 def _outcome(claimed: Claimed, answer: Answer) -> Outcome:
-    verdict = judge(answer, attempts=claimed.attempts, jitter=random.random())  # noqa: S311
+    verdict = verdict_of(answer, attempts=claimed.attempts, jitter=random.random())  # noqa: S311
     if claimed.event_id is None and verdict.result is not Result.DELIVERED:
         # The person who sent the ping waits for its result, so it is not repeated.
         verdict = Verdict(Result.GIVEN_UP)
@@ -184,7 +184,7 @@ def message_of(claimed: Claimed) -> Message:
     Raises `SecretUnreadable`.
     """
     event = claimed.event
-    told: dict[str, Any] = {
+    ping: dict[str, Any] = {
         "id": None,
         "type": PING,
         "webhook_id": claimed.endpoint_id,
@@ -192,7 +192,7 @@ def message_of(claimed: Claimed) -> Message:
         "time": claimed.created_at,
         "data": {},
     }
-    body = _ENCODER.encode(told if event is None else event_json(event))
+    body = _ENCODER.encode(ping if event is None else event_json(event))
     number = f"ping_{claimed.id}" if event is None else f"evt_{event.pk}"
     return Message(number, claimed.url, body, [secret_read(each) for each in claimed.secrets])
 

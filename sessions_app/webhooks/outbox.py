@@ -124,9 +124,20 @@ def deliveries_claim(limit: int) -> list[Claimed]:
 
 
 def _claimed(row: tuple[Any, ...], claim: UUID) -> Claimed:
-    number, endpoint, url, secret, previous, attempts, event_id, project, created_at, *told = row
+    (
+        number,
+        endpoint,
+        url,
+        secret,
+        previous,
+        attempts,
+        event_id,
+        project,
+        created_at,
+        *event_columns,
+    ) = row
     secrets = (secret, previous) if previous else (secret,)
-    event = None if told[2] is None else logged(tuple(told))
+    event = None if event_columns[2] is None else logged(tuple(event_columns))
     return Claimed(
         number, endpoint, claim, url, secrets, attempts, event_id, event, project, created_at
     )
@@ -209,8 +220,10 @@ def outcomes_record(outcomes: Sequence[Outcome]) -> None:
             cursor.execute(_PROMOTE, [now, *columns(ended)])
         known = {row[0] for row in kept}
         # A ping does not count for the health of a webhook.
-        told = [o for o in outcomes if o.claimed.id in known and o.claimed.event_id is not None]
-        _judge_health(told, now)
+        deliveries = [
+            o for o in outcomes if o.claimed.id in known and o.claimed.event_id is not None
+        ]
+        _update_health(deliveries, now)
 
 
 def _row(outcome: Outcome) -> tuple[Any, ...]:
@@ -227,7 +240,7 @@ def _row(outcome: Outcome) -> tuple[Any, ...]:
     )
 
 
-def _judge_health(outcomes: Iterable[Outcome], now: datetime) -> None:
+def _update_health(outcomes: Iterable[Outcome], now: datetime) -> None:
     by_endpoint: dict[UUID, list[Result]] = defaultdict(list)
     for outcome in outcomes:
         by_endpoint[outcome.claimed.endpoint_id].append(outcome.verdict.result)

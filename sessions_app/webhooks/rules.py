@@ -67,7 +67,7 @@ class Verdict:
     delay: float | None = None
 
 
-def judge(answer: Answer, *, attempts: int, jitter: float) -> Verdict:
+def verdict_of(answer: Answer, *, attempts: int, jitter: float) -> Verdict:
     """Return what follows from an answer after so many attempts; `jitter` is from 0 to 1.
 
     Only 2xx is success: redirects are not followed, since they may lead anywhere.

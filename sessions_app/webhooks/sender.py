@@ -69,7 +69,7 @@ class Attempt:
         except (httpcore.TimeoutException, TimeoutError):
             answer = Answer(error=f"no answer within {TOTAL_SECONDS:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError, UnicodeError) as error:
-            answer = Answer(error=_told(error))
+            answer = Answer(error=_no_answer(error))
         except Exception as error:  # whatever one receiver does, the others are sent to
             logger.exception("sending a webhook to %s failed unexpectedly", self._message.url)
             answer = Answer(error=f"not sent: {type(error).__name__}")
@@ -135,7 +135,7 @@ def _answer(response: httpcore.Response) -> Answer:
     return Answer(response.status, "", excerpt[:EXCERPT], after)
 
 
-def _told(error: Exception) -> str:
+def _no_answer(error: Exception) -> str:
     # The text may come from the receiver.
     text = "".join(each if each.isprintable() else " " for each in str(error))
     return f"no answer: {' '.join(text.split()) or type(error).__name__}"[:300]

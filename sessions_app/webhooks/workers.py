@@ -60,7 +60,7 @@ def webhooks_due_in() -> float | None:
     """Return the seconds until a delivery is due or an event readable; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE)
-        seconds, untold = cursor.fetchone()
-    if untold:
+        seconds, unsent = cursor.fetchone()
+    if unsent:
         return UNTOLD_SECONDS if seconds is None else min(seconds, UNTOLD_SECONDS)
     return None if seconds is None else float(seconds)

@@ -11,9 +11,9 @@ from sessions_app.webhooks.rules import (
     TYPES,
     Answer,
     Result,
-    judge,
     known_types,
     retry_after,
+    verdict_of,
 )
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -36,18 +36,18 @@ NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
     ],
 )
 def test_only_success_is_success(code: int | None, result: Result) -> None:
-    assert judge(Answer(code), attempts=1, jitter=0.5).result is result
+    assert verdict_of(Answer(code), attempts=1, jitter=0.5).result is result
 
 
 def test_it_is_tried_for_a_day_or_so_and_then_given_up() -> None:
-    verdicts = [judge(Answer(500), attempts=n, jitter=0.5) for n in range(1, 9)]
+    verdicts = [verdict_of(Answer(500), attempts=n, jitter=0.5) for n in range(1, 9)]
     assert [each.delay for each in verdicts] == [*DELAYS, None]
     assert verdicts[-1].result is Result.GIVEN_UP
     assert 24 < sum(DELAYS) / 3600 < 36
 
 
 def test_delays_are_spread() -> None:
-    spread = [judge(Answer(500), attempts=2, jitter=each).delay for each in (0.0, 1.0)]
+    spread = [verdict_of(Answer(500), attempts=2, jitter=each).delay for each in (0.0, 1.0)]
     assert spread == [pytest.approx(240), pytest.approx(360)]
 
 
@@ -62,7 +62,7 @@ def test_delays_are_spread() -> None:
     ],
 )
 def test_a_receiver_may_put_it_off(code: int, asked: float, delay: float) -> None:
-    assert judge(Answer(code, retry_after=asked), attempts=1, jitter=0.5).delay == delay
+    assert verdict_of(Answer(code, retry_after=asked), attempts=1, jitter=0.5).delay == delay
 
 
 @pytest.mark.parametrize(

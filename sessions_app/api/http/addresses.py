@@ -17,14 +17,14 @@ def client_address(peer: str, forwarded: str) -> str:
     `peer` is the other end of the connection, `forwarded` the header `X-Forwarded-For`. The header
     counts only if the proxy is trusted, which adds its last entry.
     """
-    told = forwarded.rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
-    return _network(told) or _network(peer) or UNKNOWN
+    client = forwarded.rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
+    return _network(client) or _network(peer) or UNKNOWN
 
 
 def request_address(request: HttpRequest) -> str:
     """Return the address from which a request comes."""
-    told = request.META.get("HTTP_X_FORWARDED_FOR", "")
-    return client_address(str(request.META.get("REMOTE_ADDR", "")), told)
+    header = request.META.get("HTTP_X_FORWARDED_FOR", "")
+    return client_address(str(request.META.get("REMOTE_ADDR", "")), header)
 
 
 def _network(text: str) -> str | None:

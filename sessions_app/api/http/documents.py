@@ -67,7 +67,7 @@ def yaml_value(body: bytes) -> Any:
         # This is a safe loader: it creates plain values only.
         return yaml.load(body, Loader=_Loader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
-        raise _refused(f"is not valid YAML: {_told(error)}") from None
+        raise _refused(f"is not valid YAML: {_yaml_fault(error)}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise _refused(f"is not valid YAML: {error}") from None
 
@@ -76,7 +76,7 @@ def _refused(why: str) -> InvalidInput:
     return InvalidInput({BODY: [why]})
 
 
-def _told(error: yaml.MarkedYAMLError) -> str:
+def _yaml_fault(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
     return f"{error.problem or error.context}{place}"

@@ -162,16 +162,16 @@ _UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
 
 def database_trouble(error: Exception) -> tuple[str, str]:
     """Return why the database does not serve a call, in words, and the seconds to wait."""
-    for kind, said, wait in _UNAVAILABLE:
+    for kind, text, wait in _UNAVAILABLE:
         if isinstance(error.__cause__, kind):
-            return said, wait
+            return text, wait
     return "the database does not answer; try again", "1"
 
 
 def _database_down(error: Exception) -> _Problem:
-    said, wait = database_trouble(error)
-    logger.error("%s: %s", said, error)
-    return problem(503, said), {"Retry-After": wait}
+    text, wait = database_trouble(error)
+    logger.error("%s: %s", text, error)
+    return problem(503, text), {"Retry-After": wait}
 
 
 def _domain_problem(error: DomainError) -> _Problem:

@@ -91,10 +91,10 @@ class RestView(APIView):
         assert isinstance(actor, Actor)  # noqa: S101  # IsActor has checked it
         return actor
 
-    def created(self, told: Any, path: str) -> Response:
+    def created(self, body: Any, path: str) -> Response:
         """Return the answer to a POST that created something at `path` below this address."""
         headers = {"Location": self.request.build_absolute_uri(path), **UNKEPT}
-        return Response(told, status=201, headers=headers)
+        return Response(body, status=201, headers=headers)
 
 
 def require_no_body(request: Request) -> None:

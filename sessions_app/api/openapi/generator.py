@@ -102,8 +102,8 @@ def _leave_out_yaml(operation: dict[str, Any]) -> None:
     """
     content = operation.get("requestBody", {}).get("content", {})
     if content.pop(_YAML, None) is not None:
-        told = "The body may also be YAML, with the `Content-Type` `application/yaml`."
-        operation["description"] = f"{operation.get('description', '')}\n\n{told}".strip()
+        note = "The body may also be YAML, with the `Content-Type` `application/yaml`."
+        operation["description"] = f"{operation.get('description', '')}\n\n{note}".strip()
 
 
 def add_problem_responses(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:

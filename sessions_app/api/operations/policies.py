@@ -80,12 +80,12 @@ def _document(body: Mapping[str, Any]) -> PolicyDocument:
 def _scope_meant(actor: Actor, asked: ScopeQuery, document: PolicyDocument) -> ConfigScope:
     if asked.names != (None, None):
         return _scope(actor, *asked.names)
-    told = document.metadata
+    metadata = document.metadata
     try:
-        return _scope(actor, told.domain, told.project)
+        return _scope(actor, metadata.domain, metadata.project)
     except NotFound as error:
         # The names in a document are fields of the input, not the address of the call.
-        field = "metadata.domain" if told.project is None else "metadata.project"
+        field = "metadata.domain" if metadata.project is None else "metadata.project"
         raise InvalidInput({field: [error.detail]}) from None
 
 

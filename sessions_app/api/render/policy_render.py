@@ -34,7 +34,7 @@ def _policy_json(
         "created_by": revision.created_by,
         "archived_at": policy.archived_at,
         "warnings": list(reading.warnings),
-        "used_by": uses.told(),
+        "used_by": uses.to_json(),
     }
     return {**_document_json(reading.document), "status": status}
 
@@ -47,13 +47,13 @@ def revision_json(revision: RetryPolicyRevision) -> dict[str, Any]:
 
 def _document_json(document: PolicyDocument) -> dict[str, Any]:
     """Return the document with its keys in the usual order, which the database does not keep."""
-    told = document.document()
-    if rules := told["spec"].get("rules"):
+    values = document.document()
+    if rules := values["spec"].get("rules"):
         first = ("name", "action")
-        told["spec"]["rules"] = [
+        values["spec"]["rules"] = [
             {key: rule[key] for key in first if key in rule} | rule for rule in rules
         ]
-    return told
+    return values
 
 
 def category_json(category: FailureCategory) -> dict[str, Any]:

@@ -50,13 +50,13 @@ def session_json(session: Session, actor: Actor) -> dict[str, Any]:
 
 
 def with_chains(
-    sessions: Sequence[Session], told: Sequence[dict[str, Any]]
+    sessions: Sequence[Session], rendered_sessions: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the output of `sessions_json` with the ids of each chain, oldest first."""
     chains = chains_of(sessions)
     return [
         {**body, "retry_chain": chains[session.root_id]}
-        for session, body in zip(sessions, told, strict=True)
+        for session, body in zip(sessions, rendered_sessions, strict=True)
     ]
 
 
@@ -231,8 +231,8 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
         dispatched_by=decision.dispatched_by or None,
         requested_by=decision.requested_by or None,
     )
-    told = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
-    return {**fields, "explanation": told}
+    explanation = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
+    return {**fields, "explanation": explanation}
 
 
 def job_set_json(each: JobSet) -> dict[str, Any]:

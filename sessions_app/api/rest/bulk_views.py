@@ -35,8 +35,8 @@ class SessionsBulkView(RestView):
 
 def _outcome_json(outcome: Submitted | Refusal) -> dict[str, Any]:
     if isinstance(outcome, Submitted):
-        said = "created" if outcome.created else "exists"
-        told = {"outcome": said, "session_id": outcome.session_id, "problem": None}
-        return {**told, "warnings": list(outcome.warnings)}
+        name = "created" if outcome.created else "exists"
+        result = {"outcome": name, "session_id": outcome.session_id, "problem": None}
+        return {**result, "warnings": list(outcome.warnings)}
     problem = problem_of(outcome)
     return {"outcome": "refused", "session_id": None, "problem": problem, "warnings": []}

@@ -50,7 +50,7 @@ class CategoriesView(DocumentView):
         """Make a failure category."""
         made = operations.create(self.actor, body_of(request))
         headers = {"Location": request.build_absolute_uri(f"{quote(made.name)}/")}
-        return _told(made, status=201, **headers)
+        return _response(made, status=201, **headers)
 
 
 class CategoryView(DocumentView):
@@ -67,7 +67,7 @@ class CategoryView(DocumentView):
     def get(self, request: Request, name: str) -> Response:
         """One failure category."""
         authorize(self.actor, self.required_action)
-        return _told(category_named(name))
+        return _response(category_named(name))
 
     @extend_schema(
         operation_id="failure_category_apply",
@@ -78,7 +78,7 @@ class CategoryView(DocumentView):
     def put(self, request: Request, name: str) -> Response:
         """Make a category, or replace it."""
         row, made = operations.put(self.actor, name, body_of(request), expected_of(request))
-        return _told(row, status=201 if made else 200)
+        return _response(row, status=201 if made else 200)
 
     @extend_schema(
         operation_id="failure_category_change",
@@ -88,7 +88,9 @@ class CategoryView(DocumentView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change the position, the matchers or both."""
-        return _told(operations.change(self.actor, name, body_of(request), expected_of(request)))
+        return _response(
+            operations.change(self.actor, name, body_of(request), expected_of(request))
+        )
 
     @extend_schema(
         operation_id="failure_category_delete", parameters=[IF_MATCH], responses={204: None}
@@ -99,6 +101,6 @@ class CategoryView(DocumentView):
         return Response(status=204)
 
 
-def _told(row: FailureCategory, status: int = 200, **headers: str) -> Response:
+def _response(row: FailureCategory, status: int = 200, **headers: str) -> Response:
     headers |= etag(category_version(row))
     return Response(category_json(row), status=status, headers=headers)

@@ -59,7 +59,7 @@ class QueuesView(RestView):
         """Make a queue."""
         queue = operations.create(self.actor, body_of(request))
         location = request.build_absolute_uri(f"{queue.project.address}/{queue.name}/")
-        return _told(queue, status=201, Location=location)
+        return _response(queue, status=201, Location=location)
 
 
 class QueueView(RestView):
@@ -75,7 +75,9 @@ class QueueView(RestView):
     @extend_schema(operation_id="queue_read", responses=shapes.Queue)
     def get(self, request: Request, **names: str) -> Response:
         """One queue."""
-        return _told(operations.queue_found(self.actor, QueueName(**names), self.required_action))
+        return _response(
+            operations.queue_found(self.actor, QueueName(**names), self.required_action)
+        )
 
     @extend_schema(
         operation_id="queue_apply",
@@ -87,7 +89,7 @@ class QueueView(RestView):
         """Make a queue, or replace what can be changed of it; its cordon stays."""
         name, expected = QueueName(**names), expected_of(request)
         queue, made = operations.put(self.actor, name, body_of(request), expected)
-        return _told(queue, status=201 if made else 200)
+        return _response(queue, status=201 if made else 200)
 
     @extend_schema(
         operation_id="queue_change",
@@ -98,7 +100,7 @@ class QueueView(RestView):
     def patch(self, request: Request, **names: str) -> Response:
         """Change what is named."""
         name, expected = QueueName(**names), expected_of(request)
-        return _told(operations.change(self.actor, name, body_of(request), expected))
+        return _response(operations.change(self.actor, name, body_of(request), expected))
 
     @extend_schema(operation_id="queue_delete", parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
@@ -115,7 +117,7 @@ class CordonView(RestView):
     @extend_schema(operation_id="queue_cordon", request=CordonBody, responses={200: shapes.Queue})
     def post(self, request: Request, **names: str) -> Response:
         """Close the queue: it takes sessions, but none of them gets an executor."""
-        return _told(operations.cordon(self.actor, QueueName(**names), body_of(request)))
+        return _response(operations.cordon(self.actor, QueueName(**names), body_of(request)))
 
 
 class UncordonView(RestView):
@@ -127,9 +129,9 @@ class UncordonView(RestView):
     def post(self, request: Request, **names: str) -> Response:
         """Open the queue again; on an open one it does nothing."""
         require_no_body(request)
-        return _told(operations.uncordon(self.actor, QueueName(**names)))
+        return _response(operations.uncordon(self.actor, QueueName(**names)))
 
 
-def _told(queue: Queue, status: int = 200, **headers: str) -> Response:
+def _response(queue: Queue, status: int = 200, **headers: str) -> Response:
     headers |= etag(queue_version(queue))
     return Response(queue_json(queue), status=status, headers=headers)

@@ -51,15 +51,15 @@ from sessions_app.selectors.sessions import (
 from sessions_app.services.sessions.logs import log_read, log_tail_offset
 
 
-def linked(request: Request, *told: dict[str, Any]) -> list[dict[str, Any]]:
+def linked(request: Request, *rendered: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rendered sessions with the address of each one's chain."""
     sessions = request.build_absolute_uri(reverse("api-sessions"))
-    return [{**each, "chain_url": f"{sessions}{each['id']}/attempts/"} for each in told]
+    return [{**each, "chain_url": f"{sessions}{each['id']}/attempts/"} for each in rendered]
 
 
-def _told(request: Request, session: Session, actor: Actor) -> Response:
-    (told,) = linked(request, session_json(session, actor))
-    return Response(told)
+def _response(request: Request, session: Session, actor: Actor) -> Response:
+    (body,) = linked(request, session_json(session, actor))
+    return Response(body)
 
 
 class SessionsView(RestView):
@@ -80,10 +80,10 @@ class SessionsView(RestView):
         page = paginator.read(partial(sessions_page, self.actor, wanted.wanted()), request)
         if not page:
             require_project(self.actor, wanted.project)
-        told = sessions_json(page)
+        rendered = sessions_json(page)
         if wanted.expand:
-            told = with_chains(page, told)
-        return paginator.get_paginated_response(linked(request, *told))
+            rendered = with_chains(page, rendered)
+        return paginator.get_paginated_response(linked(request, *rendered))
 
     @extend_schema(
         operation_id="sessions_create",
@@ -97,10 +97,10 @@ class SessionsView(RestView):
         session = session_get(self.actor, made.session_id)
         headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
         status = 201 if made.created else 200
-        (told,) = linked(request, session_json(session, self.actor))
+        (body,) = linked(request, session_json(session, self.actor))
         if made.warnings:
-            told["warnings"] = list(made.warnings)
-        return Response(told, status=status, headers=headers)
+            body["warnings"] = list(made.warnings)
+        return Response(body, status=status, headers=headers)
 
 
 class SessionView(RestView):
@@ -112,7 +112,7 @@ class SessionView(RestView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session, its place in the chain, and what comes next."""
         session = session_get(self.actor, session_id, self.required_action)
-        return _told(request, session, self.actor)
+        return _response(request, session, self.actor)
 
 
 class AttemptsView(RestView):
@@ -249,7 +249,7 @@ class CancelView(RestView):
         """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
         require_no_body(request)
         operations.cancel(self.actor, session_id)
-        return _told(request, session_get(self.actor, session_id), self.actor)
+        return _response(request, session_get(self.actor, session_id), self.actor)
 
 
 class PreemptView(RestView):
@@ -267,7 +267,7 @@ class PreemptView(RestView):
         where preemptions have a budget of their own. Repeating it is fine.
         """
         operations.preempt(self.actor, session_id, body_of(request))
-        return _told(request, session_get(self.actor, session_id), self.actor)
+        return _response(request, session_get(self.actor, session_id), self.actor)
 
 
 class RetryView(RestView):
@@ -285,5 +285,5 @@ class RetryView(RestView):
         """
         child_id = operations.retry(self.actor, session_id, body_of(request))
         child = session_get(self.actor, child_id)
-        (told,) = linked(request, session_json(child, self.actor))
-        return self.created(told, f"../../{child_id}/")
+        (body,) = linked(request, session_json(child, self.actor))
+        return self.created(body, f"../../{child_id}/")

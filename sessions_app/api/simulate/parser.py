@@ -131,9 +131,9 @@ class _Call:
     def _document(self, name: str) -> Any:
         """Return a value without repeated keys; None if it holds what no field may."""
         value = self._reader.value(strict=True)
-        return value if self._may_be_said(name, value) else None
+        return value if self._may_be_given(name, value) else None
 
-    def _may_be_said(self, path: str, value: Any) -> bool:
+    def _may_be_given(self, path: str, value: Any) -> bool:
         try:
             checked({path: value})
         except InvalidInput as error:
@@ -167,7 +167,7 @@ class _Call:
             else:
                 head[name] = self._reader.value()
         try:
-            chain = ChainHead.model_validate(head if self._may_be_said(path, head) else {})
+            chain = ChainHead.model_validate(head if self._may_be_given(path, head) else {})
         except ValidationError as error:
             self._note(field_errors(error, path))
             return _NO_CHAIN

@@ -52,8 +52,8 @@ def _history(actor: Actor, draft: Draft, window: HistoryWindow) -> HistorySimula
     try:
         project = project_resolve(actor, window.project, Action.SESSION_READ)
     except InvalidInput as error:
-        told = {f"history.{name}": said for name, said in error.errors.items()}
-        raise InvalidInput(told) from None
+        errors = {f"history.{name}": texts for name, texts in error.errors.items()}
+        raise InvalidInput(errors) from None
     return simulate_history(project=project, since=window.since, until=window.until, draft=draft)
 
 

@@ -68,15 +68,15 @@ def policy_apply(
 def _placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
     """Return the document with its scope filled in."""
     domain = scope.project.domain if scope.project else scope.domain
-    told = document.metadata
+    original = document.metadata
     for field, given, meant in (
-        ("domain", told.domain, domain and domain.name),
-        ("project", told.project, scope.project and scope.project.name),
+        ("domain", original.domain, domain and domain.name),
+        ("project", original.project, scope.project and scope.project.name),
     ):
         if given is not None and given != meant:
             raise InvalidInput({f"metadata.{field}": [f"must be {meant or 'absent'} here"]})
     metadata = Metadata(
-        name=told.name,
+        name=original.name,
         domain=domain.name if domain else None,
         project=scope.project.name if scope.project else None,
     )
@@ -89,12 +89,12 @@ def _current(policy: RetryPolicy) -> RetryPolicyRevision:
 
 def _require_free(name: str, scope: ConfigScope) -> None:
     """Raise `Conflict` if a policy above or below has the name: a chain would see both."""
-    line = Q()
+    in_the_way = Q()
     if scope.project is not None:
-        line = Q(domain=None, project=None) | Q(domain=scope.project.domain)
+        in_the_way = Q(domain=None, project=None) | Q(domain=scope.project.domain)
     elif scope.domain is not None:
-        line = Q(domain=None, project=None) | Q(project__domain=scope.domain)
-    others = RetryPolicy.objects.filter(line, name=name)
+        in_the_way = Q(domain=None, project=None) | Q(project__domain=scope.domain)
+    others = RetryPolicy.objects.filter(in_the_way, name=name)
     for other in others.select_related("domain", "project__domain").order_by("pk"):
         if other.archived_at is None:
             raise _taken(f"{other.scope} has a retry policy {name!r}, which this one would hide")
@@ -103,8 +103,8 @@ def _require_free(name: str, scope: ConfigScope) -> None:
 
 
 def _edited(now: RetryPolicyRevision | None, revision: int) -> Conflict:
-    told = f"{now.created_by} made revision {now.revision}" if now else "it was deleted"
-    return Conflict(f"the policy is not at revision {revision} any more: {told}")
+    change = f"{now.created_by} made revision {now.revision}" if now else "it was deleted"
+    return Conflict(f"the policy is not at revision {revision} any more: {change}")
 
 
 def _taken(why: str) -> Conflict:
@@ -174,7 +174,7 @@ def _require_unused(policy: RetryPolicy) -> None:
         raise Conflict(
             f"the retry policy {policy.name!r} is named by {len(places)} "
             f"{'place' if len(places) == 1 else 'places'}, detach it first: {', '.join(places)}",
-            used_by=uses.told(),
+            used_by=uses.to_json(),
         )
 
 

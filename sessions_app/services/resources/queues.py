@@ -64,7 +64,7 @@ def queue_save(
             if fields is None or FIELD in fields:
                 queue.retry_policies = policies_require(queue.retry_policies, project=queue.project)
             if queue.is_default:
-                _dethrone(queue, by)
+                _unset_default(queue, by)
             record_save(queue, by=by, fields=fields)
             if not queue.cordoned:
                 wakeups.work_after_commit()
@@ -100,7 +100,7 @@ def queue_delete(queue: Queue, *, by: str, expected: Expected | None = None) -> 
         record_delete(locked, by=by)
 
 
-def _dethrone(queue: Queue, by: str) -> None:
+def _unset_default(queue: Queue, by: str) -> None:
     keys = lock_default_queues(queue)
     if keys:
         with audited(by=by):

@@ -47,9 +47,9 @@ def retry_defaults_put(
     Fields of the policy in `unset` are inherited again. Raises `InvalidInput` for the fields that
     exceed the bounds of this scope or one above, and `Outdated` if the defaults are not `expected`.
     """
-    told = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
+    values = {"policy": dump_set(policy), "bounds": _bounds(bounds)}
     with audited(by=by), transaction.atomic():
-        row, new = lock_or_make_defaults(scope.key, told)
+        row, new = lock_or_make_defaults(scope.key, values)
         if expected is not None:
             expected.check(layer_version(None if new else row))
         if keep:
@@ -67,8 +67,8 @@ def retry_defaults_put(
 
 
 def _bounds(bounds: Bounds) -> dict[str, Any]:
-    told: dict[str, Any] = bounds.model_dump(mode="json", exclude_none=True)
-    return told
+    values: dict[str, Any] = bounds.model_dump(mode="json", exclude_none=True)
+    return values
 
 
 def layer_version(row: RetryDefaults | RetrySettings | None) -> str:

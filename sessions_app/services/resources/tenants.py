@@ -182,6 +182,6 @@ def _taken(why: str) -> Conflict:
 def _held(domain: Domain, names: list[str]) -> Conflict:
     addresses = [f"{domain.name}/{name}" for name in names[:TOLD]]
     more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-    told = f"{len(names)} project{'' if len(names) == 1 else 's'}"
-    why = f"the domain is in use by {told}, take them away first: {', '.join(addresses)}{more}"
+    projects = f"{len(names)} project{'' if len(names) == 1 else 's'}"
+    why = f"the domain is in use by {projects}, take them away first: {', '.join(addresses)}{more}"
     return Conflict(why, held_by=[f"project {address}" for address in addresses])
