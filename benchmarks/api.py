@@ -189,9 +189,9 @@ def _growth(small: Server, large: Server, *, quick: bool) -> float:
                 best[side] = min(best[side], p99)
         ratio = best[1] / best[0]
         worst = max(worst, ratio)
-        told = f"{call.name} {call.query}{' (admin)' if call.who == ADMIN else ''}"
+        label = f"{call.name} {call.query}{' (admin)' if call.who == ADMIN else ''}"
         print(
-            f"{told:45.45} {rows.pop():5} {best[0] * 1000:9.2f} ms {best[1] * 1000:10.2f} ms"
+            f"{label:45.45} {rows.pop():5} {best[0] * 1000:9.2f} ms {best[1] * 1000:10.2f} ms"
             f"   {ratio:.2f}",
             flush=True,
         )

@@ -196,15 +196,18 @@ def _ours(url: str, directory: Path, jobs: int) -> float:
         _workers([server], ready="is ready at", environ={"DATABASE_URL": url}),
         psycopg.connect(url, autocommit=True) as connection,
     ):
-        said = json.loads((data_dir / "credentials.json").read_text())
+        credentials = json.loads((data_dir / "credentials.json").read_text())
         token = directory / "executor.token"
         _make_executor(token)
         agent = [
-            *(sys.executable, "-m", "executor", "--name", "bench", "--url", said["url"]),
+            *(sys.executable, "-m", "executor", "--name", "bench", "--url", credentials["url"]),
             *("--token-file", str(token), "--state-dir", str(directory / "agent")),
             *("--driver", "simulated", "--max-sessions", str(SLOTS)),
         ]
-        with _workers([agent]), Client(said["url"], said["token"], "bench/bench") as client:
+        with (
+            _workers([agent]),
+            Client(credentials["url"], credentials["token"], "bench/bench") as client,
+        ):
             _await_executor(connection)
             return _rate(jobs, lambda: _submit(client, jobs), lambda: _succeeded(connection))
 

@@ -61,10 +61,12 @@ class Client:
 
 def request_bytes(method: str, path: str, token: str, body: bytes = b"") -> bytes:
     """Return the bytes of a request."""
-    told = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    entity_headers = (
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    )
     return (
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-        f"{told}\r\n"
+        f"{entity_headers}\r\n"
     ).encode() + body
 
 

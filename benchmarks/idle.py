@@ -123,9 +123,11 @@ def statements(log: Path, position: int) -> list[str]:
 
 
 def _submit_many(directory: Path) -> None:
-    said = json.loads((directory / "credentials.json").read_text())
+    credentials = json.loads((directory / "credentials.json").read_text())
     body = {"command": ["true"], "resources": {"example.com/none": "1"}}
-    with Client(said["url"], said["token"], said["project"], timeout=120) as client:
+    with Client(
+        credentials["url"], credentials["token"], credentials["project"], timeout=120
+    ) as client:
         for done in range(0, SESSIONS, BULK):
             client.sessions_create([body] * BULK)
             if done % 10_000 == 0:

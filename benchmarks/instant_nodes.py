@@ -41,9 +41,9 @@ class InstantNodes:
         trust = ssl.create_default_context(cafile=str(self._directory / "server.crt"))
         headers = {"Authorization": f"Bearer {token}"}
         connector = aiohttp.TCPConnector(ssl=trust, limit=0)
-        patience = aiohttp.ClientTimeout(total=None)
+        limits = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
-            headers=headers, connector=connector, timeout=patience
+            headers=headers, connector=connector, timeout=limits
         ) as self._http:
             port = await self._serve_logs()
             for number in range(NODES):
@@ -96,18 +96,18 @@ class InstantNodes:
             }
             for container in pod["spec"]["containers"]
         ]
-        said = {"phase": "Succeeded", "containerStatuses": statuses}
+        status = {"phase": "Succeeded", "containerStatuses": statuses}
         async with self._calls:
             binding = {"metadata": {"name": name}, "target": target}
             await self._call("POST", f"{self._pods}/{name}/binding", binding)
-            await self._call("PATCH", f"{self._pods}/{name}/status", {"status": said})
+            await self._call("PATCH", f"{self._pods}/{name}/status", {"status": status})
 
     async def _call(self, method: str, url: str, body: Object) -> None:
         headers = _PATCH if method == "PATCH" else {}
         async with self._http.request(method, url, json=body, headers=headers) as answer:
-            said = await answer.read()
+            content = await answer.read()
             if answer.status >= 400:
-                raise SystemExit(f"{method} {url}: {said.decode()}")
+                raise SystemExit(f"{method} {url}: {content.decode()}")
 
     async def _serve_logs(self) -> int:
         async def log(_request: web.Request) -> web.Response:

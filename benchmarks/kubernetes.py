@@ -96,8 +96,10 @@ class Bench:
         cleared = time.perf_counter() - start
         wrong = [each for each in sessions if each.statuses[-1:] != ["TERMINATED"] or not each.log]
         if wrong:
-            said = wrong[0].reports[-1:], wrong[0].log
-            raise SystemExit(f"{len(wrong)} of {pods} sessions are not as they should be: {said}")
+            example = wrong[0].reports[-1:], wrong[0].log
+            raise SystemExit(
+                f"{len(wrong)} of {pods} sessions are not as they should be: {example}"
+            )
         used = {name: (now - before[name]) * 1000 / pods for name, now in self._cpu().items()}
         return Wave(settled, cleared, used)
 
@@ -150,11 +152,11 @@ def main() -> None:
 
 
 def _speed(bench: Bench, rounds: int, at_once: Sequence[int]) -> dict[str, Any]:
-    alone: dict[int, list[float]] = {number: [] for number in at_once}
+    bare_rates: dict[int, list[float]] = {number: [] for number in at_once}
     played: list[float] = []
     waves: list[Wave] = []
     for _ in range(rounds):
-        for number, rates in alone.items():
+        for number, rates in bare_rates.items():
             rates.append(bench.bare(PODS, number, BARE))
             print(f"bare, {number:2} at once  {rates[-1]:7.0f} pods/s", flush=True)
         played.append(bench.bare(PODS, 1, OURS))
@@ -162,11 +164,11 @@ def _speed(bench: Bench, rounds: int, at_once: Sequence[int]) -> dict[str, Any]:
         waves.append(bench.run(PODS))
         _show(waves[-1])
     ours = median(PODS / wave.settled for wave in waves)
-    best = max(median(rates) for rates in alone.values())
+    best = max(median(rates) for rates in bare_rates.values())
     return {
         "ratio_bare_create": round(ours / median(played), 3),
-        "ratio_bare_create_alone": round(ours / median(alone[1]), 3),
-        "ratio_bare_create_concurrent": round(ours / best, 3) if len(alone) > 1 else None,
+        "ratio_bare_create_alone": round(ours / median(bare_rates[1]), 3),
+        "ratio_bare_create_concurrent": round(ours / best, 3) if len(bare_rates) > 1 else None,
         "pods_per_second": round(ours, 1),
         "cleared_per_second": round(median(PODS / wave.cleared for wave in waves), 1),
         "executor_cpu_ms": round(median(wave.cpu["executor"] for wave in waves), 2),

@@ -50,12 +50,13 @@ def main() -> None:
             for nodes in NODES:
                 ratio = seconds[-1][nodes] / seconds[0][nodes]
                 growth = max(growth, ratio)
-                told = "   ".join(
+                columns = "   ".join(
                     f"{waiting:9,d}: {1000 * each[nodes]:6.1f} ms"
                     for waiting, each in zip(sizes, seconds, strict=True)
                 )
                 print(
-                    f"{queues:5,d} queues, {nodes} nodes   {told}   ratio {ratio:.2f}", flush=True
+                    f"{queues:5,d} queues, {nodes} nodes   {columns}   ratio {ratio:.2f}",
+                    flush=True,
                 )
     print(json.dumps({"growth": round(growth, 3)}))
 
@@ -163,11 +164,11 @@ def _rounds(nodes: str) -> Iterator[float]:
     from scheduler.services.leases import lease_round
 
     cpus, count = NODES[nodes]
-    told: list[dict[str, Any]] = [
+    nodes_json: list[dict[str, Any]] = [
         {"name": f"{nodes}-{n}", "allocatable": {"cpu": cpus, "memory": "64Gi"}}
         for n in range(count)
     ]
-    Executor.objects.filter(name=nodes).update(nodes=told, last_seen_at=timezone.now())
+    Executor.objects.filter(name=nodes).update(nodes=nodes_json, last_seen_at=timezone.now())
     for _ in range(ROUNDS):
         began = time.perf_counter()
         leases = lease_round(nodes, 0).leases

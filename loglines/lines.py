@@ -127,8 +127,8 @@ def _line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
     """
     head = f"{event.pop('timestamp')} {event.pop('level').upper()} {event.pop('logger')}: "
     text, exception = event.pop("event"), event.pop("exception", "")
-    said = [f"{name}={value}" for name, value in event.items()]
-    return head + " ".join([str(text), *said]) + (f"\n{exception}" if exception else "")
+    pairs = [f"{name}={value}" for name, value in event.items()]
+    return head + " ".join([str(text), *pairs]) + (f"\n{exception}" if exception else "")
 
 
 def _uncaught(

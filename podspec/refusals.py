@@ -103,9 +103,9 @@ def refusal(
         fields = outer[rule.of_metadata].get(rule.begin)
         if fields is None or (rule.then and not rule.missing and rule.then not in fields):
             continue
-        said = _refusal(pod_spec if rule.of_metadata else spec, rule)
-        if said is not None:
-            return said if rule.of_metadata else inner + said
+        message = _refusal(pod_spec if rule.of_metadata else spec, rule)
+        if message is not None:
+            return message if rule.of_metadata else inner + message
     return None
 
 

@@ -70,5 +70,5 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 def _parsed(resources: Mapping[str, Any], *names: str) -> Amounts:
     """Return the amounts of the groups together; a later group wins."""
     found = groups(resources)
-    said = {name: amount for group in names for name, amount in found[group].items()}
-    return {name: parse_resource(amount) for name, amount in said.items()}
+    amounts = {name: amount for group in names for name, amount in found[group].items()}
+    return {name: parse_resource(amount) for name, amount in amounts.items()}

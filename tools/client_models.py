@@ -123,12 +123,12 @@ def model(
     lines = [f"class {name}({', '.join(bases)}):", docstring(described(schemas)), ""]
     for field, schema in fields(schemas):
         kind = (types or {}).get(field) or annotation(schema)
-        told = "" if field in needs else default(kind, (defaults or {}).get(field))
-        if told != " = None":
+        default_text = "" if field in needs else default(kind, (defaults or {}).get(field))
+        if default_text != " = None":
             kind = kind.removesuffix(" | None")
         elif kind != "Any" and not kind.endswith("None"):
             kind += " | None"
-        lines.append(f"    {field}: {kind}{told}")
+        lines.append(f"    {field}: {kind}{default_text}")
     return "\n".join(lines) + "\n\n"
 
 

@@ -49,9 +49,9 @@ async def _call(client: ApiClient, method: str, path: str, body: Pod | None) -> 
         method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
     )
     answer = (await client.call_api(method, url, headers, sent)).response
-    said = json.loads(await answer.read())
+    parsed = json.loads(await answer.read())
     if answer.status >= 400:
-        raise SystemExit(f"{method} {path}: {said}")
+        raise SystemExit(f"{method} {path}: {parsed}")
 
 
 if __name__ == "__main__":
