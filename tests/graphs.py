@@ -17,10 +17,10 @@ class Graph(Api):
     def ask(self, query: str, **variables: Any) -> Any:
         """The data of a query that has to work."""
         response = self.send(query, **variables)
-        told = response.json()
-        assert response.status_code == 200, told
-        assert "errors" not in told, told
-        return told["data"]
+        body = response.json()
+        assert response.status_code == 200, body
+        assert "errors" not in body, body
+        return body["data"]
 
     def refused(self, query: str, **variables: Any) -> Any:
         """The only error of a query that has to fail."""

@@ -43,9 +43,9 @@ class Cluster:
         self.url = f"http://127.0.0.1:{self._port}"
         set_up = self._program(sys.executable, "-c", SET_UP, str(directory), self.url)
         assert set_up.reap() == 0, set_up.said[1]
-        said = json.loads((directory / "credentials.json").read_text())
-        self.token: str = said["token"]
-        self.client = Client(self.url, self.token, said["project"])
+        credentials = json.loads((directory / "credentials.json").read_text())
+        self.token: str = credentials["token"]
+        self.client = Client(self.url, self.token, credentials["project"])
         self._programs: list[Program] = []
         self.web = self.start_web()
         self.start(

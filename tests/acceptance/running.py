@@ -193,8 +193,8 @@ class Standalone:
     def client(self) -> Client:
         """A cluster admin's client of the present life."""
         if self._client is None:
-            said = self.credentials
-            self._client = Client(said["url"], said["token"], said["project"])
+            credentials = self.credentials
+            self._client = Client(credentials["url"], credentials["token"], credentials["project"])
         return self._client
 
     @property

@@ -238,8 +238,8 @@ def test_retries_come_in_time_without(cluster: Cluster, node: PrivateNode, away:
     lateness = query(cluster, LATENESS, project)
     sys.stdout.write(f"without {away} for {spread:g} s: lateness p50, p99, max: {lateness} s\n")
     assert lateness[1] <= LATEST_SECONDS
-    said = json.loads(get(cluster, "/readyz")[1])["beat"]
-    assert "runs the sweeps of deadlines itself" in said["detail"]
+    parsed = json.loads(get(cluster, "/readyz")[1])["beat"]
+    assert "runs the sweeps of deadlines itself" in parsed["detail"]
     assert "reprise_beat_standby 1.0" in get(cluster, "/metrics")[1]
     node.ensure()
     if away == "workers":
@@ -434,8 +434,8 @@ def test_readyz_names_who_is_dead(cluster: Cluster, node: PrivateNode) -> None:
 
     def states() -> dict[str, str]:
         status, text = get(cluster, "/readyz")
-        said = json.loads(text)
-        found = {name: part["state"] for name, part in said.items() if name != "status"}
+        parsed = json.loads(text)
+        found = {name: part["state"] for name, part in parsed.items() if name != "status"}
         assert status == (200 if set(found.values()) == {"alive"} else 503)
         return found
 

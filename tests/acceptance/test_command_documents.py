@@ -85,9 +85,9 @@ def test_a_session_comes_back_by_the_rule_of_its_queue(
     assert "no retry, because the rule's retries are used up (training/killed)" in done.stderr
     first, second, third = client.sessions(queue="gpu", ordering="created_at")
     assert first.retry_state.rule == "training/killed"
-    told = shell(f"reprise session explain {first.id}").stdout
-    assert "Rule training/killed" in told
-    assert "training/killed 1 of 2" in told
+    output = shell(f"reprise session explain {first.id}").stdout
+    assert "Rule training/killed" in output
+    assert "training/killed 1 of 2" in output
     assert "training/killed: 2 of 2 used" in shell(f"reprise session info {third.id}").stdout
     assert "pays training/killed 2 of 2" in shell(f"reprise session attempts {second.id}").stdout
 

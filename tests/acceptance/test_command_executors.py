@@ -23,8 +23,8 @@ Reprise = Callable[..., Run]
 
 @pytest.fixture
 def reprise(standalone: Standalone) -> Reprise:
-    said = standalone.credentials
-    environ = clean_environ(REPRISE_URL=said["url"], REPRISE_TOKEN=said["token"])
+    credentials = standalone.credentials
+    environ = clean_environ(REPRISE_URL=credentials["url"], REPRISE_TOKEN=credentials["token"])
 
     def run(*arguments: str) -> Run:
         return subprocess.run(
@@ -70,10 +70,10 @@ def test_an_executor_from_its_token_to_its_cordon(
         assert reprise("executor", "cordon", "local", "--reason", "test").returncode == 0
         first = submit(client, "true", environ=AT_ONCE)
         assert ended(client, first)[0].executor == name
-        told = reprise("describe", "executor", name).stdout
-        assert re.search(r"Health\s+alive", told)
-        assert re.search(r"Driver\s+simulated", told)
-        assert re.search(r"NODE\s+HAS\s+FREE", told)
+        output = reprise("describe", "executor", name).stdout
+        assert re.search(r"Health\s+alive", output)
+        assert re.search(r"Driver\s+simulated", output)
+        assert re.search(r"NODE\s+HAS\s+FREE", output)
 
         closed = reprise("executor", "cordon", name, "--reason", "new racks")
         assert closed.stdout == f"executor/{name} cordoned\n"

@@ -352,13 +352,13 @@ def test_a_deployment_may_be_repeated(production: Production) -> None:
     with psycopg.connect(production.database_url) as connection:
         before = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
         production.stack.run("migrate")
-        said = production.stack.run("setup")
+        output = production.stack.run("setup")
         production.stack.run("setup-executor")
         # What pods wait for on Kubernetes.
         production.stack.run("web", ["python", "manage.py", "migrate", "--check"])
         after = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
     assert after == before
-    assert "project default/default is there" in said
+    assert "project default/default is there" in output
 
 
 @pytest.mark.rabbitmq

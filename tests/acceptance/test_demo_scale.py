@@ -37,10 +37,10 @@ def demo(tmp_path: Path) -> Iterator[Program]:
 
 def top(data: Path, *options: str) -> str:
     """What `reprise top` says of the server that the demonstration has left up."""
-    said = json.loads((data / "credentials.json").read_text())
+    credentials = json.loads((data / "credentials.json").read_text())
     done = subprocess.run(
         [REPRISE, "top", *options],
-        env=clean_environ(REPRISE_URL=said["url"], REPRISE_TOKEN=said["token"]),
+        env=clean_environ(REPRISE_URL=credentials["url"], REPRISE_TOKEN=credentials["token"]),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -265,8 +265,8 @@ def _verified_beside(lives: Lives, name: str) -> None:
     assert (first.cause, second.status, lives.ran(second)) == (
         "image_pull_failure", "TERMINATED", 1,
     )  # fmt: skip
-    told = [event.type for event in client.events(session)]
-    assert told.count("session.start_failed") == 1
+    events = [event.type for event in client.events(session)]
+    assert events.count("session.start_failed") == 1
 
 
 def _drained_beside(lives: Lives, name: str) -> None:

@@ -34,7 +34,7 @@ def test_an_attempt_costs_little_log(prepared: Path, tmp_path: Path) -> None:
             "all chains succeeded",
         )
         lines = _written(server)[before:]
-    told = Counter(json.loads(each).get("change") for each in lines)
-    assert told["session.error"] == CHAINS, "each failure is told once"
+    parsed = Counter(json.loads(each).get("change") for each in lines)
+    assert parsed["session.error"] == CHAINS, "each failure is told once"
     size = sum(len(each) + 1 for each in lines) / (2 * CHAINS)
     assert size <= MOST_BYTES, "\n".join(lines)

@@ -112,8 +112,8 @@ def _attempts(client: Client, **filters: Any) -> Iterator[Session]:
 
 def _started(directory: Path, name: str) -> Counter[str]:
     """How often the executor started a run of each chain, as it wrote down itself."""
-    said = [json.loads(line) for line in (directory / f"{name}.runs").read_text().splitlines()]
-    return Counter(each[3] for each in said if each[0] == "started")
+    parsed = [json.loads(line) for line in (directory / f"{name}.runs").read_text().splitlines()]
+    return Counter(each[3] for each in parsed if each[0] == "started")
 
 
 def _statuses(client: Client) -> Counter[str]:

@@ -82,11 +82,11 @@ def _restarts_in_time(server: Standalone) -> bool:
 def test_credentials_are_private_and_an_admins(standalone: Standalone) -> None:
     path = standalone.data_dir / "credentials.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    said = standalone.credentials
-    assert said.keys() == {"url", "username", "password", "token", "project"}
-    assert said["project"] == "default/default"
+    credentials = standalone.credentials
+    assert credentials.keys() == {"url", "username", "password", "token", "project"}
+    assert credentials["project"] == "default/default"
     me = standalone.client.whoami()
-    assert me.username == said["username"]
+    assert me.username == credentials["username"]
     assert me.cluster_admin
 
 

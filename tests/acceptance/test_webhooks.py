@@ -15,8 +15,8 @@ REPRISE = str(Path(sys.executable).with_name("reprise"))
 
 
 def test_a_session_is_told_of_from_its_beginning_to_its_end(standalone: Standalone) -> None:
-    said = standalone.credentials
-    environ = clean_environ(REPRISE_URL=said["url"], REPRISE_TOKEN=said["token"])
+    credentials = standalone.credentials
+    environ = clean_environ(REPRISE_URL=credentials["url"], REPRISE_TOKEN=credentials["token"])
 
     def reprise(*arguments: str) -> str:
         command = [REPRISE, "webhook", *arguments]

@@ -224,8 +224,8 @@ class Plant:
         for part in self.parts:
             if part not in self.twins:
                 part.start()
-        said = json.loads((self.directory / "credentials.json").read_text())
-        self.token: str = said["token"]
+        credentials = json.loads((self.directory / "credentials.json").read_text())
+        self.token: str = credentials["token"]
         with self.client() as client:
             until(lambda: _answers(client), "the web servers answer")
 

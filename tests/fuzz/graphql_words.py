@@ -79,8 +79,8 @@ def words_of(schema: GraphQLSchema, graph: Graph, callers: list[str]) -> Words:
     found: dict[str, dict[str, Values]] = {}
     secrets = tuple(callers)
     for name, kind, leaves in _lists(schema):
-        told = graph.ask(f"{{ {name}(first: 4) {{ edges {{ cursor node {{ {leaves} }} }} }} }}")
-        rows = [{**edge["node"], "cursor": edge["cursor"]} for edge in told[name]["edges"]]
+        answer = graph.ask(f"{{ {name}(first: 4) {{ edges {{ cursor node {{ {leaves} }} }} }} }}")
+        rows = [{**edge["node"], "cursor": edge["cursor"]} for edge in answer[name]["edges"]]
         safe = [row for row in rows if not _is_of(row, secrets)]
         fields = dict.fromkeys(chain.from_iterable(safe))
         found[kind] = {

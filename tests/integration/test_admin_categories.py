@@ -47,8 +47,8 @@ def test_a_new_one_begins_as_an_example_that_is_valid_as_it_is(client: Client) -
     form = client.get(url(CATEGORY, "add")).context["adminform"].form
     assert form["matchers"].value() == EXAMPLE
     assert add(client, "cuda_error", EXAMPLE).status_code == 302
-    told = text_of(client.get(url(CATEGORY)))
-    assert "message /CUDA error|NCCL/ or exit code 97, container main" in told
+    answer = text_of(client.get(url(CATEGORY)))
+    assert "message /CUDA error|NCCL/ or exit code 97, container main" in answer
 
 
 def test_making_changing_and_deleting_are_audited(client: Client) -> None:

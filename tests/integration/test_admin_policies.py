@@ -186,8 +186,8 @@ def test_nobody_overwrites_an_edit_that_they_have_not_seen(client: Client) -> No
     policy_apply(newer, ConfigScope(), by="bob")
     mine = document(spec="{retryLimit: 9}")
     page = edit(client, policy, mine, revision="1")
-    (told,) = errors_of(page)["__all__"]
-    assert "not at revision 1 any more: bob made revision 2" in told
+    (text,) = errors_of(page)["__all__"]
+    assert "not at revision 1 any more: bob made revision 2" in text
     assert "Save again to put yours over it." in text_of(page)
     assert limits() == [1, 2]
     again = page.context["form"]
@@ -278,8 +278,8 @@ def test_deleting_what_is_named_is_refused_with_the_places(
     assert "Yes, delete it" not in text_of(page)
     queue = project.queues.get()
     assert f'href="{url("sessions_app_queue", "change", queue.pk)}"' in page.content.decode()
-    (told,) = messages_of(delete(client, policy))
-    assert told == (
+    (message,) = messages_of(delete(client, policy))
+    assert message == (
         "Conflict: the retry policy 'ml' is named by 2 places, detach it first: "
         "queue acme/ml/default, the cluster's default_policy."
     )
@@ -389,8 +389,8 @@ def test_a_page_takes_as_many_statements_for_many_revisions_and_places(
 def test_a_difference_shows_the_lines_around_a_change() -> None:
     before = "\n".join(f"line {number}" for number in range(20))
     after = before.replace("line 10\n", "").replace("line 11", "line eleven")
-    told = [f"{line.sign}{line.text}" for line in difference(before, after).lines]
-    assert told == [
+    text = [f"{line.sign}{line.text}" for line in difference(before, after).lines]
+    assert text == [
         "…", "line 7", "line 8", "line 9", "-line 10", "-line 11", "+line eleven",
         "line 12", "line 13", "line 14", "…",
     ]  # fmt: skip

@@ -123,9 +123,9 @@ def test_quotas_are_set_and_shown_with_what_is_in_use(
         "pending_sessions": "3", "resources.gpu": "2", "resources.memory": str(64 * 2**30),
     }  # fmt: skip
     page = client.get(url("sessions_app_project", "change", project.pk))
-    for said in ("pending_sessions: 1 of 3 (acme/work)", "resources.memory: 0 of 64Gi (acme/work)",
+    for text in ("pending_sessions: 1 of 3 (acme/work)", "resources.memory: 0 of 64Gi (acme/work)",
                  "sessions: 0 of 9 (acme)"):  # fmt: skip
-        assert said in text_of(page)
+        assert text in text_of(page)
     form = page.context["adminform"].form
     again = {name: form.initial[name] or "" for name in (*fields, "quota_sessions")}
     with django_capture_on_commit_callbacks(execute=True):
@@ -159,9 +159,9 @@ def test_a_quota_that_makes_no_sense_is_refused_at_its_field(
         ("sessions_app_project", project),
         ("sessions_app_domain", project.domain),
     ):
-        (errors,) = errors_of(change(client, kind, record, **{field: value})).items()
-        assert errors[0] == field
-        assert said in errors[1][0]
+        (fault,) = errors_of(change(client, kind, record, **{field: value})).items()
+        assert fault[0] == field
+        assert said in fault[1][0]
     assert not project.quotas.exists()
 
 

@@ -93,14 +93,14 @@ def ask(world: World, who: str, call: tuple[str, dict[str, Any]]) -> tuple[int, 
     """The status that REST would have given, and all of the answer."""
     response = Graph(world.tokens[who]).send(call[0], **call[1])
     own = {"Content-Length", "X-Request-ID"}
-    headers = {name: told for name, told in response.items() if name not in own}
+    headers = {name: body for name, body in response.items() if name not in own}
     text = f"{headers} {response.content.decode()}"
     if response.status_code != 200:
         return response.status_code, text
-    told = response.json()
-    errors = told.get("errors") or [
+    body = response.json()
+    errors = body.get("errors") or [
         {"extensions": {"status": _STATUS[error["code"]]}}
-        for payload in (told["data"] or {}).values()
+        for payload in (body["data"] or {}).values()
         if isinstance(payload, dict)
         for error in payload.get("errors", ())
     ]
@@ -252,9 +252,9 @@ def test_a_refusal_in_a_list_of_fields_tells_nothing_of_the_others(world: World)
     """Aliases ask for many at once: each hidden one is answered as one that is not there."""
     ids = (world.session.pk, UUID(int=7))
     fields = " ".join(f'a{n}: session(id: "{each}") {{ name }}' for n, each in enumerate(ids))
-    told = Graph(world.tokens["stranger"]).post(ADDRESS, {"query": f"{{ {fields} }}"}).json()
+    body = Graph(world.tokens["stranger"]).post(ADDRESS, {"query": f"{{ {fields} }}"}).json()
     messages = {
-        error["message"].replace(str(ids[n]), "S") for n, error in enumerate(told["errors"])
+        error["message"].replace(str(ids[n]), "S") for n, error in enumerate(body["errors"])
     }
     assert len(messages) == 1
-    assert SECRET not in json.dumps(told)
+    assert SECRET not in json.dumps(body)

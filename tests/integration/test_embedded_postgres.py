@@ -333,9 +333,9 @@ def test_a_directory_that_is_no_cluster_is_left_alone(data_dir: Path) -> None:
 def test_a_file_is_not_a_data_directory(data_dir: Path) -> None:
     (data_dir / "file").touch()
     for place in ("file", "file/below"):
-        told = refusal(data_dir / place)
-        assert str(data_dir / "file") in told
-        assert "not a directory" in told
+        problem = refusal(data_dir / place)
+        assert str(data_dir / "file") in problem
+        assert "not a directory" in problem
 
 
 @pytest.mark.parametrize("planted", ["symlink", "open"])
@@ -376,9 +376,9 @@ def test_why_a_server_gave_up_is_told(data_dir: Path) -> None:
     with running(data_dir):
         pass
     (data_dir / "postgres" / "postgresql.conf").write_text("work_mem = plenty\n")
-    told = refusal(data_dir)
-    assert str(data_dir) in told
-    assert "errors" in told
+    problem = refusal(data_dir)
+    assert str(data_dir) in problem
+    assert "errors" in problem
 
 
 def _let_in(url: str, password: str = "") -> bool:
@@ -457,10 +457,10 @@ def test_a_directory_that_may_not_be_written(
     data_dir: Path, spawn: Spawn, as_nobody: tuple[str, ...]
 ) -> None:
     for place in (data_dir, data_dir / "new"):
-        told = spawn(place, before=as_nobody).refusal()
-        assert str(place) in told
-        assert "may not use it" in told
-        assert "\n" not in told
+        problem = spawn(place, before=as_nobody).refusal()
+        assert str(place) in problem
+        assert "may not use it" in problem
+        assert "\n" not in problem
 
 
 @as_root
@@ -480,8 +480,8 @@ def test_root_without_user_namespaces(data_dir: Path, spawn: Spawn) -> None:
 @as_root
 def test_a_closed_parent_is_named(data_dir: Path, spawn: Spawn) -> None:
     (data_dir / "closed").mkdir(mode=0o700)
-    told = spawn(data_dir / "closed" / "below", path="/nonexistent").refusal()
-    assert f"cannot walk through {data_dir / 'closed'}:" in told
+    problem = spawn(data_dir / "closed" / "below", path="/nonexistent").refusal()
+    assert f"cannot walk through {data_dir / 'closed'}:" in problem
     assert (data_dir / "closed").stat().st_mode & 0o777 == 0o700
 
 
@@ -504,9 +504,9 @@ def small_disk(data_dir: Path) -> Iterator[Callable[[int], Path]]:
 
 def test_a_disk_too_small_for_a_cluster(small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(12)
-    told = refusal(disk)
-    assert str(disk) in told
-    assert "disk is full" in told
+    problem = refusal(disk)
+    assert str(disk) in problem
+    assert "disk is full" in problem
     assert not list(disk.glob("postgres*/*"))
 
 

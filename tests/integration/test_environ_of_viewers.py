@@ -38,20 +38,20 @@ def submitted(at: Project, pod_spec: dict[str, Any] | None = None) -> Session:
 @pytest.mark.parametrize("who", [*MEMBERS, "viewer"])
 def test_who_sees_values(world: World, who: str) -> None:
     session = submitted(world.project)
-    told = world.api(who).read(f"sessions/{session.pk}/")
+    answer = world.api(who).read(f"sessions/{session.pk}/")
     if who == "viewer":
-        assert told["environ"] == {"PASSWORD": None, "EMPTY": None}
-        first, second = told["pod_spec"]["containers"][0]["env"]
+        assert answer["environ"] == {"PASSWORD": None, "EMPTY": None}
+        first, second = answer["pod_spec"]["containers"][0]["env"]
         assert (first, second) == ({"name": "A", "value": None}, {"name": "B", "valueFrom": {}})
-        assert VALUE not in str(told)
+        assert VALUE not in str(answer)
     else:
-        assert told["environ"] == ENVIRON
-        assert told["pod_spec"] == POD
+        assert answer["environ"] == ENVIRON
+        assert answer["pod_spec"] == POD
     query = "query($id: ID!) { session(id: $id) { environ podSpec secretEnviron } }"
     graph = Graph(world.tokens[who])
     same = graph.ask(query, id=str(session.pk))["session"]
-    assert same["environ"] == told["environ"]
-    assert same["podSpec"] == told["pod_spec"]
+    assert same["environ"] == answer["environ"]
+    assert same["podSpec"] == answer["pod_spec"]
 
 
 def test_a_list_over_projects_shows_each_its_own() -> None:

@@ -129,9 +129,9 @@ def statements(graph: Graph, query: str, rows: int) -> tuple[list[str], Any]:
     with CaptureQueriesContext(
         connection,
     ) as captured:
-        told = graph.ask(query, rows=rows)
+        answer = graph.ask(query, rows=rows)
     found = [each["sql"] for each in captured.captured_queries]
-    return [each for each in found if not COUNTED_APART.search(each)], told
+    return [each for each in found if not COUNTED_APART.search(each)], answer
 
 
 def test_no_field_costs_a_statement_for_each_row(world: Graph) -> None:

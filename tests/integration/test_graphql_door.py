@@ -29,10 +29,10 @@ def graph(ann: User) -> Graph:
 
 
 def problem(response: Any, status: int) -> dict[str, Any]:
-    told: dict[str, Any] = response.json()
-    assert response.status_code == told["status"] == status, told
+    body: dict[str, Any] = response.json()
+    assert response.status_code == body["status"] == status, body
     assert response["Content-Type"] == PROBLEM
-    return told
+    return body
 
 
 def test_whoever_comes_with_a_token_is_told_who_they_are(at: Project, ann: User) -> None:
@@ -106,10 +106,10 @@ def test_what_is_no_call_is_a_problem(
 def test_a_document_that_cannot_run_says_why(graph: Graph, query: str, code: str) -> None:
     response = graph.send(query or "#")
     assert response.status_code == 400
-    told = response.json()
-    assert "data" not in told
-    assert {error["extensions"]["code"] for error in told["errors"]} == {code}
-    assert all(error["message"] for error in told["errors"])
+    body = response.json()
+    assert "data" not in body
+    assert {error["extensions"]["code"] for error in body["errors"]} == {code}
+    assert all(error["message"] for error in body["errors"])
 
 
 def test_the_media_type_of_graphql_is_spoken(graph: Graph) -> None:

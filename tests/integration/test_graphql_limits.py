@@ -41,9 +41,9 @@ def refused(graph: Graph, query: str, **variables: Any) -> str:
     with CaptureQueriesContext(connection) as captured:
         response = graph.send(query, **variables)
     assert response.status_code == 400
-    told = response.json()
-    assert "data" not in told
-    error = told["errors"][0]
+    body = response.json()
+    assert "data" not in body
+    error = body["errors"][0]
     assert error["extensions"]["code"] == "TOO_COMPLEX", error
     assert not [each for each in captured.captured_queries if "app_session" in each["sql"]]
     return str(error["message"])

@@ -235,16 +235,16 @@ def test_each_mutation_has_a_call_of_rest() -> None:
 
 def test_several_run_in_order_each_by_itself(world: World) -> None:
     graph = Graph(world.tokens["admin"])
-    told = graph.ask(
+    errors = graph.ask(
         """mutation { made: createDomain(input: {name: "a"}) { domain { name } errors { code } }
         again: createDomain(input: {name: "a"}) { domain { name } errors { code field } }
         gone: deleteDomain(input: {name: "a"}) { errors { code } }
         anew: createDomain(input: {name: "a"}) { domain { name } errors { code } } }"""
     )
-    assert told["made"] == told["anew"] == {"domain": {"name": "a"}, "errors": []}
-    assert told["again"]["domain"] is None
-    assert told["again"]["errors"][0]["code"] == "CONFLICT"
-    assert told["gone"] == {"errors": []}
+    assert errors["made"] == errors["anew"] == {"domain": {"name": "a"}, "errors": []}
+    assert errors["again"]["domain"] is None
+    assert errors["again"]["errors"][0]["code"] == "CONFLICT"
+    assert errors["gone"] == {"errors": []}
     verbs = AuditEntry.objects.filter(object_type="domain", object_id="a").order_by("pk")
     assert [entry.action for entry in verbs] == ["domain.create", "domain.delete", "domain.create"]
 

@@ -106,10 +106,10 @@ def test_what_is_wrong_with_a_policy_is_named(
 
 
 def test_a_quota_that_is_reached_is_told(graph: Graph, at: Project) -> None:
-    told = done(
+    answer = done(
         graph, "updateQuotas", "quotas { pendingSessions resources }", **HERE, pendingSessions=1
     )
-    assert told["quotas"] == {"pendingSessions": 1, "resources": {}}
+    assert answer["quotas"] == {"pendingSessions": 1, "resources": {}}
     ann = Graph(factories.token(factories.user("ann", project=at)))
     done(ann, "createSession", **HERE, image="x")
     (error,) = change(ann, "createSession", **HERE, image="x")["errors"]

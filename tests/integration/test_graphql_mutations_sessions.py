@@ -112,11 +112,11 @@ def test_what_is_wrong_is_named_as_graphql_names_it(
         createSession(input: $input) { session { id } errors { field code } } }""",
         input={"project": "acme/work", **given},
     )
-    told = response.json()
+    body = response.json()
     if field in NEVER:
-        assert list(told["errors"]) == [f"variables.input.{field}"]
+        assert list(body["errors"]) == [f"variables.input.{field}"]
     else:
-        payload = told["data"]["createSession"]
+        payload = body["data"]["createSession"]
         assert payload["session"] is None
         assert payload["errors"] == [{"field": field, "code": "INVALID"}]
     assert not Session.objects.exists()
@@ -125,29 +125,29 @@ def test_what_is_wrong_is_named_as_graphql_names_it(
 def test_a_chain_is_cancelled(graph: Graph, at: Project, ann: User) -> None:
     session = factories.submit(at, owner=ann)
     for _ in range(2):
-        told = done(graph, "cancelSession", "session { id status }", id=str(session.pk))
-        assert told["session"]["status"] == "CANCELLED"
-    again = done(graph, "cancelSession", "session { status }", id=told["session"]["id"])
+        answer = done(graph, "cancelSession", "session { id status }", id=str(session.pk))
+        assert answer["session"]["status"] == "CANCELLED"
+    again = done(graph, "cancelSession", "session { status }", id=answer["session"]["id"])
     assert again["session"]["status"] == "CANCELLED"
 
 
 def test_a_session_is_retried_by_hand(graph: Graph, at: Project, ann: User) -> None:
     session = factories.submit(at, owner=ann)
     factories.settle(factories.start(session))
-    told = done(
+    answer = done(
         graph,
         "retrySession",
         "session { sessionId resources parentSession { sessionId } }",
         id=str(session.pk),
         resources={"memory": "2Gi"},
     )["session"]
-    assert told["parentSession"]["sessionId"] == str(session.pk)
-    assert told["resources"]["memory"] == "2Gi"
+    assert answer["parentSession"]["sessionId"] == str(session.pk)
+    assert answer["resources"]["memory"] == "2Gi"
     payload = change(graph, "retrySession", id=str(session.pk))
     (error,) = payload["errors"]
     assert error["code"] == "CONFLICT"
-    assert error["details"] == {"tip": told["sessionId"]}
-    assert refusal(graph, "retrySession", id=told["sessionId"], resources={"cpu": "x"}) == (
+    assert error["details"] == {"tip": answer["sessionId"]}
+    assert refusal(graph, "retrySession", id=answer["sessionId"], resources={"cpu": "x"}) == (
         "INVALID",
         "resources",
     )
@@ -212,13 +212,13 @@ def test_by_filter_with_a_dry_run(graph: Graph, at: Project, ann: User) -> None:
     tried = done(graph, "cancelSessions", BY_FILTER, filter={"jobSet": "night"}, dryRun=True)
     assert tried["dryRun"] is True
     assert not Session.objects.exclude(status="PENDING").exists()
-    told = done(graph, "cancelSessions", BY_FILTER, filter={"jobSet": "night"})
-    assert [each["sessionId"] for each in told["results"]] == [
+    answer = done(graph, "cancelSessions", BY_FILTER, filter={"jobSet": "night"})
+    assert [each["sessionId"] for each in answer["results"]] == [
         str(each.pk) for each in (theirs, *reversed(mine))
     ]
-    assert [each["outcome"] for each in told["results"]] == ["refused", "cancelled", "cancelled"]
-    assert told["results"][0]["errors"] == [{"code": "NOT_PERMITTED"}]
-    assert told["results"][1]["session"] == {"status": "CANCELLED"}
+    assert [each["outcome"] for each in answer["results"]] == ["refused", "cancelled", "cancelled"]
+    assert answer["results"][0]["errors"] == [{"code": "NOT_PERMITTED"}]
+    assert answer["results"][1]["session"] == {"status": "CANCELLED"}
     again = done(
         graph,
         "retrySessions",

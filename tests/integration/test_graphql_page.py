@@ -25,9 +25,9 @@ def test_the_page_is_for_people_who_are_logged_in(settings: Any) -> None:
         assert (asked.status_code, asked["Location"]) == (302, f"/login/?next={address}")
         # A client of the API is told what it lacks, also one that would take a page.
         for client in ({}, {**HTML, "Authorization": "Bearer rpr_wrong"}):
-            told = browser.get(address, headers=client)
-            assert told.status_code == 401
-            assert told["Content-Type"] == "application/problem+json"
+            answer = browser.get(address, headers=client)
+            assert answer.status_code == 401
+            assert answer["Content-Type"] == "application/problem+json"
     browser.force_login(factories.user())
     assert b"swagger-ui" in browser.get(DOCS, headers=HTML).content
     page = browser.get(ADDRESS, headers=HTML)

@@ -40,15 +40,15 @@ def stored(project: Project) -> dict[str, Any]:
 def test_the_defaults_of_a_scope(graph: Graph, at: Project) -> None:
     RetryDefaults.objects.create(project=at, policy=STORED, bounds={"max_retries": 9})
     query = f'{{ retryDefaults(project: "acme/work") {{ policy {FIELDS} bounds {BOUNDS} }} }}'
-    told = graph.ask(query)["retryDefaults"]
-    assert (told["policy"]["retryDelay"], told["policy"]["backoff"]) == (5, "exponential")
-    assert told["policy"]["nulls"] == ["maxRetryDelay"]
-    assert (told["policy"]["emitRetryEvents"], told["bounds"]["minRetryDelay"]) == (None, None)
+    answer = graph.ask(query)["retryDefaults"]
+    assert (answer["policy"]["retryDelay"], answer["policy"]["backoff"]) == (5, "exponential")
+    assert answer["policy"]["nulls"] == ["maxRetryDelay"]
+    assert (answer["policy"]["emitRetryEvents"], answer["bounds"]["minRetryDelay"]) == (None, None)
     RetryDefaults.objects.filter(project=at).delete()
-    done(graph, "replaceRetryDefaults", "retryDefaults { version }", **HERE, **told)
+    done(graph, "replaceRetryDefaults", "retryDefaults { version }", **HERE, **answer)
     assert stored(at) == STORED
     assert RetryDefaults.objects.get(project=at).bounds == {"max_retries": 9}
-    assert graph.ask(query)["retryDefaults"] == told
+    assert graph.ask(query)["retryDefaults"] == answer
 
 
 def test_the_merge_of_all_layers_and_the_policy_of_a_session(graph: Graph, at: Project) -> None:
@@ -80,8 +80,8 @@ def test_a_field_is_inherited_again(graph: Graph, at: Project) -> None:
     RetryDefaults.objects.create(project=at, policy=STORED, bounds={})
     select = f"retryDefaults {{ policy {FIELDS} }}"
     given = {"policy": {"maxRetries": 4}, "unset": ["retryDelay", "max_retry_delay"]}
-    told = done(graph, "updateRetryDefaults", select, **HERE, **given)["retryDefaults"]["policy"]
-    assert (told["maxRetries"], told["retryDelay"], told["nulls"]) == (4, None, [])
+    answer = done(graph, "updateRetryDefaults", select, **HERE, **given)["retryDefaults"]["policy"]
+    assert (answer["maxRetries"], answer["retryDelay"], answer["nulls"]) == (4, None, [])
     gone = {"retry_delay", "max_retry_delay"}
     rest = {name: value for name, value in STORED.items() if name not in gone}
     assert stored(at) == {**rest, "max_retries": 4}

@@ -28,7 +28,7 @@ def failed_chain(at: Project, attempts: int = 2, **fields: Any) -> Session:
 
 def test_a_session_is_what_rest_tells(graph: Graph, at: Project) -> None:
     session = factories.submit(at, name="train", job_set="night", environ={"A": "b"})
-    told = graph.ask(
+    answer = graph.ask(
         """query($id: ID!) { session(id: $id) {
             id sessionId name jobSet status sessionType createdAt environ command batchTimeout
             retryChain chainCount retryState { state attempt maxAttempts summary budgets { name } }
@@ -36,16 +36,16 @@ def test_a_session_is_what_rest_tells(graph: Graph, at: Project) -> None:
         id=str(session.pk),
     )["session"]
     rest = graph.read(f"sessions/{session.pk}/")
-    assert told["sessionId"] == rest["id"]
-    assert told["createdAt"] == rest["created_at"]
-    assert told["retryState"]["maxAttempts"] == rest["retry_state"]["max_attempts"]
-    assert told["retryState"]["summary"] == rest["retry_state"]["summary"]
-    assert (told["retryChain"], told["chainCount"]) == (rest["retry_chain"], 1)
-    assert told["project"] == {"address": "acme/work", "domain": {"name": "acme"}}
+    assert answer["sessionId"] == rest["id"]
+    assert answer["createdAt"] == rest["created_at"]
+    assert answer["retryState"]["maxAttempts"] == rest["retry_state"]["max_attempts"]
+    assert answer["retryState"]["summary"] == rest["retry_state"]["summary"]
+    assert (answer["retryChain"], answer["chainCount"]) == (rest["retry_chain"], 1)
+    assert answer["project"] == {"address": "acme/work", "domain": {"name": "acme"}}
     again = graph.ask(
-        "query($id: ID!) { node(id: $id) { id ... on Session { name } } }", id=told["id"]
+        "query($id: ID!) { node(id: $id) { id ... on Session { name } } }", id=answer["id"]
     )
-    assert again["node"] == {"id": told["id"], "name": "train"}
+    assert again["node"] == {"id": answer["id"], "name": "train"}
 
 
 def test_pages_of_sessions(graph: Graph, at: Project) -> None:

@@ -39,7 +39,7 @@ def test_calls_at_some_distance_come_by_one_connection() -> None:
 
 def test_servers_keep_them_longer_than_proxies() -> None:
     assert KEEP_ALIVE_SECONDS > 600
-    told = (ROOT / "deploy" / "gunicorn.conf.py").read_text()
-    assert f"\nkeepalive = {KEEP_ALIVE_SECONDS}\n" in told
+    text = (ROOT / "deploy" / "gunicorn.conf.py").read_text()
+    assert f"\nkeepalive = {KEEP_ALIVE_SECONDS}\n" in text
     front = Path(ROOT / "reprise" / "management" / "commands" / "front.py").read_text()
     assert "timeout_keep_alive=KEEP_ALIVE_SECONDS" in front

@@ -50,7 +50,7 @@ class Lines(logging.Handler):
 
     def of(self, logger: str) -> list[dict[str, Any]]:
         """The lines of one logger."""
-        return [said for each in self.text if (said := json.loads(each))["logger"] == logger]
+        return [parsed for each in self.text if (parsed := json.loads(each))["logger"] == logger]
 
 
 @pytest.fixture
@@ -115,11 +115,11 @@ def test_what_becomes_of_sessions_is_told_with_the_chain(at: Project, lines: Lin
     policy = factories.policy(max_retries=1, retry_delay=3600)
     with binding(request_id="r1"):
         session = factories.settle(factories.start(factories.submit(at, retry_policy=policy)))
-    told = lines.of("sessions_app.events")
+    events = lines.of("sessions_app.events")
     kept = SessionEvent.objects.filter(session_id=session.pk).order_by("seq")
-    assert [each["change"] for each in told] == list(kept.values_list("type", flat=True))
-    assert {each["root_session_id"] for each in told} == {str(session.root_id)}
-    assert {(each["attempt"], each["request_id"]) for each in told} == {(0, "r1")}
+    assert [each["change"] for each in events] == list(kept.values_list("type", flat=True))
+    assert {each["root_session_id"] for each in events} == {str(session.root_id)}
+    assert {(each["attempt"], each["request_id"]) for each in events} == {(0, "r1")}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -264,8 +264,12 @@ def test_a_line_about_a_run_has_its_chain() -> None:
     filtered.remember(key, {"environ": {"REPRISE_ROOT_SESSION_ID": "s0"}})  # type: ignore[typeddict-item]
     record = logging.LogRecord("x", logging.INFO, "", 0, "session %s", (key,), None)
     assert filtered.filter(record)
-    said = json.loads(formatter("json").format(record))
-    assert (said["session_id"], said["root_session_id"], said["fencing_token"]) == ("s1", "s0", 7)
+    parsed = json.loads(formatter("json").format(record))
+    assert (parsed["session_id"], parsed["root_session_id"], parsed["fencing_token"]) == (
+        "s1",
+        "s0",
+        7,
+    )
     filtered.forget(key)
     other = logging.LogRecord("x", logging.INFO, "", 0, "session %s", (key,), None)
     assert filtered.filter(other)

@@ -193,10 +193,10 @@ def test_what_a_session_shows_of_its_policies(at: Project, client: Client) -> No
         {"name": "ml/more-memory", "used": 0, "limit": 3},
     ]
     assert state["max_attempts"] == 14
-    told = client.get(f"/api/v2/sessions/{session.pk}/retry-decision/", headers=headers).json()
-    assert (told["rule"], told["paid_by"]) == ("infra/moved", "infra/moved")
-    assert told["policy_revisions"] == {"infra": 1, "ml": 1}
-    assert any("infra/moved" in sentence for sentence in told["explanation"])
+    body = client.get(f"/api/v2/sessions/{session.pk}/retry-decision/", headers=headers).json()
+    assert (body["rule"], body["paid_by"]) == ("infra/moved", "infra/moved")
+    assert body["policy_revisions"] == {"infra": 1, "ml": 1}
+    assert any("infra/moved" in sentence for sentence in body["explanation"])
 
 
 def test_the_statements_of_a_settle_do_not_grow_with_policies(

@@ -127,16 +127,16 @@ def test_ready_when_every_part_is_alive(client: Client) -> None:
     beats("beat", 2)
     response = client.get("/readyz")
     assert response.status_code == 200
-    said = response.json()
-    assert said["status"] == "ok"
-    assert {name: said[name]["state"] for name in said if name != "status"} == {
+    body = response.json()
+    assert body["status"] == "ok"
+    assert {name: body[name]["state"] for name in body if name != "status"} == {
         "database": "alive",
         "disk": "alive",
         "broker": "alive",
         "worker": "alive",
         "beat": "alive",
     }
-    assert 0.9 < said["worker"]["age_s"] < 10
+    assert 0.9 < body["worker"]["age_s"] < 10
 
 
 @pytest.mark.django_db(transaction=True)
@@ -146,13 +146,13 @@ def test_a_silent_process_is_named(client: Client, part: str) -> None:
     beats(other, 1)
     beats(part, heartbeats.DEAD_SECONDS + 1)
     response = client.get("/readyz")
-    said = response.json()
+    body = response.json()
     assert response.status_code == 503
-    assert (said[part]["state"], said[other]["state"]) == ("dead", "alive")
-    assert said[part]["age_s"] > heartbeats.DEAD_SECONDS
+    assert (body[part]["state"], body[other]["state"]) == ("dead", "alive")
+    assert body[part]["age_s"] > heartbeats.DEAD_SECONDS
     Heartbeat.objects.filter(part=part).delete()
-    said = client.get("/readyz").json()
-    assert said[part] == {"state": "dead", "detail": "none has been heard of"}
+    body = client.get("/readyz").json()
+    assert body[part] == {"state": "dead", "detail": "none has been heard of"}
     # A load balancer does not ask for it.
     assert client.get(f"/readyz?exclude={part}").status_code == 200
     assert client.get(f"/readyz?exclude=broker,{part}&exclude={other}").status_code == 200
@@ -190,10 +190,10 @@ def test_a_full_disk_is_told_and_nobody_else_is_blamed(
     for _ in range(3):
         response = client.get("/readyz")
         assert response.status_code == 503
-        said = response.json()
-        assert said["disk"]["state"] == "dead"
-        assert "No space left on device" in said["disk"]["detail"]
-        assert (said["database"]["state"], said["worker"]["state"]) == ("alive", "unknown")
+        body = response.json()
+        assert body["disk"]["state"] == "dead"
+        assert "No space left on device" in body["disk"]["detail"]
+        assert (body["database"]["state"], body["worker"]["state"]) == ("alive", "unknown")
     assert client.get("/readyz?exclude=broker,worker,beat,disk").status_code == 200
     assert metric(client, "reprise_up", admin_token, part="disk") == 0
     assert metric(client, "reprise_up", admin_token, part="database") == 1
@@ -242,9 +242,9 @@ def test_a_dead_broker_is_named_in_time(
         response = client.get("/readyz")
         assert time.monotonic() - began < 8.0
         assert response.status_code == 503
-        said = response.json()
-        assert said["broker"]["state"] == "dead"
-        assert said["database"]["state"] == said["worker"]["state"] == "alive"
+        body = response.json()
+        assert body["broker"]["state"] == "dead"
+        assert body["database"]["state"] == body["worker"]["state"] == "alive"
     assert client.get("/readyz?exclude=broker").status_code == 200
     until_no_probe_runs()
 

@@ -61,8 +61,8 @@ def test_a_run_is_stopped_and_its_retry_counts_from_the_request(at: Project, pla
     asked = policy(max_retries=0, max_preemption_retries=2, retry_delay=100)
     session = preempted(at, played, retry_policy=asked, termination_grace_period=7)
     assert (session.status, session.status_message) == ("TERMINATING", WHY)
-    told = SessionEvent.objects.filter(session_id=session.pk).latest("seq")
-    assert (told.type, told.data["by"], told.data["reason"]) == ("session.terminating", "eve", WHY)
+    event = SessionEvent.objects.filter(session_id=session.pk).latest("seq")
+    assert (event.type, event.data["by"], event.data["reason"]) == ("session.terminating", "eve", WHY)
     for _ in range(2):  # repeated until it is gone
         played.lease()
         (stop,) = played.answer["stops"]

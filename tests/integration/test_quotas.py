@@ -400,5 +400,5 @@ class TestMemoryGrowth:
         )
         settle(factories.start(session), conditions=("OOMKilled",), exit_code=137)
         assert RetryDecision.objects.get().resources == {"memory": granted}
-        told = api.read(f"sessions/{session.pk}/retry-decision/")["explanation"]
-        assert ("the quota of the project" in str(told)) == bool(own or domains)
+        sentences = api.read(f"sessions/{session.pk}/retry-decision/")["explanation"]
+        assert ("the quota of the project" in str(sentences)) == bool(own or domains)

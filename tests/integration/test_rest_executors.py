@@ -168,13 +168,13 @@ def test_a_new_token_takes_the_place_of_all_others(api: Api) -> None:
     other = make(api, name="rack-2")["token"]
     response = api.post(f"{RACK}token/")
     assert response.status_code == 201
-    told = response.json()
-    assert set(told) == {"name", "token"}
-    assert [call_in(each) for each in (first, second, told["token"])] == [401, 401, 200]
+    body = response.json()
+    assert set(body) == {"name", "token"}
+    assert [call_in(each) for each in (first, second, body["token"])] == [401, 401, 200]
     assert call_in(other, "rack-2") == 200
     assert errors(api.post(f"{RACK}token/", {"name": "x"})) == ["name"]
     assert api.post(f"{PATH}ghost/token/").status_code == 404
-    assert call_in(told["token"]) == 200
+    assert call_in(body["token"]) == 200
 
 
 def test_an_executor_with_leases_is_not_deleted(api: Api, at: Project, played: Agent) -> None:
@@ -248,9 +248,9 @@ def test_the_list_says_who_is_late_and_who_is_gone(api: Api) -> None:
         factories.executor(name)
         heard(name, age)
     factories.executor("d")
-    told = {each["name"]: each["health"] for each in api.read(PATH)["results"]}
-    assert told == {"a": "alive", "b": "late", "c": "silent", "d": "never_heard"}
-    for name, health in told.items():
+    answer = {each["name"]: each["health"] for each in api.read(PATH)["results"]}
+    assert answer == {"a": "alive", "b": "late", "c": "silent", "d": "never_heard"}
+    for name, health in answer.items():
         page = api.read(f"{PATH}?health={health.upper()}")
         assert [each["name"] for each in page["results"]] == [name]
     assert [len(page) for page in api.pages(f"{PATH}?page_size=3")] == [3, 1]

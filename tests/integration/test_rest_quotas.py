@@ -71,13 +71,13 @@ def test_put_replaces_patch_changes_and_delete_takes_all(at: Project, api: Api) 
     assert api.call("DELETE", OWN).status_code == 204
     assert api.read(OWN)["usage"] == []
     assert not ProjectUsage.objects.exists()
-    told = audited_acts().filter(object_type="quota").order_by("-pk")
-    assert told[0].data == {"before": {"sessions": "0"}, "after": {}}
+    entries = audited_acts().filter(object_type="quota").order_by("-pk")
+    assert entries[0].data == {"before": {"sessions": "0"}, "after": {}}
     changed = {"before": {"sessions": "4"}, "after": {"sessions": "6"}}
-    assert changed in [each.data for each in told if each.action == "quota.change"]
+    assert changed in [each.data for each in entries if each.action == "quota.change"]
     made = {"before": {}, "after": {"resources.memory": str(2**30)}}
-    assert made in [each.data for each in told if each.action == "quota.create"]
-    assert {(each.actor, each.object_id) for each in told} == {("root", "acme/work")}
+    assert made in [each.data for each in entries if each.action == "quota.create"]
+    assert {(each.actor, each.object_id) for each in entries} == {("root", "acme/work")}
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_waiting_session_says_which_quota_holds_it(at: Project, api: Api) -> N
     waiting = submit(at, resources={"memory": "2Gi"})
     assert api.read(f"sessions/{waiting.pk}/")["pending_reason"] is None
     running(played, first)
-    said = api.read(f"sessions/{waiting.pk}/")["pending_reason"]
-    assert said == "the quota resources.memory of acme is 4Gi, 3Gi are in use, and this needs 2Gi"
+    answer = api.read(f"sessions/{waiting.pk}/")["pending_reason"]
+    assert answer == "the quota resources.memory of acme is 4Gi, 3Gi are in use, and this needs 2Gi"
     assert api.read(f"sessions/{first.pk}/")["pending_reason"] is None
     played.succeed(first.pk)
     assert api.read(f"sessions/{waiting.pk}/")["pending_reason"] is None

@@ -192,10 +192,10 @@ def test_a_bound_that_is_lowered_later_is_applied_and_told(api: Api) -> None:
     put(api, DOMAIN, bounds={"max_retries": 0})
     session = factories.settle(Session.objects.get())
     assert session.retry_state == "not_retried"
-    told = api.read(f"sessions/{made['id']}/retry-decision/")
+    answer = api.read(f"sessions/{made['id']}/retry-decision/")
     bound = {"step": "bound", "field": "max_retries", "was": 5, "now": 0, "layer": "domain"}
-    assert bound in told["trace"]
-    assert any("domain" in sentence for sentence in told["explanation"])
+    assert bound in answer["trace"]
+    assert any("domain" in sentence for sentence in answer["explanation"])
 
 
 def test_a_lowered_global_limit_ends_chains(api: Api) -> None:

@@ -368,8 +368,8 @@ def test_a_retry_by_hand_says_where_it_is_and_who_asked(api: Api) -> None:
     child = response.json()
     assert (response.status_code, child["retry_count"]) == (201, 1)
     assert response["Location"].endswith(f"/api/v2/sessions/{child['id']}/")
-    told = api.read(f"sessions/{session.pk}/retry-decision/")["explanation"]
-    assert told[-1] == "It was retried at once by hand, by ann, on no budget."
+    sentences = api.read(f"sessions/{session.pk}/retry-decision/")["explanation"]
+    assert sentences[-1] == "It was retried at once by hand, by ann, on no budget."
 
 
 def test_a_chain_that_ended_cannot_be_cancelled(api: Api, at: Project) -> None:

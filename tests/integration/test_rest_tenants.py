@@ -90,9 +90,9 @@ def test_an_admin_of_a_domain_makes_projects_and_gives_roles(head: Api, at: Proj
     factories.domain("globex")
     factories.user("mia")
     assert head.post("projects/", {"domain": "acme", "name": "new"}).status_code == 201
-    said = refused(head.post("projects/", {"domain": "globex", "name": "new"}), 400, "domain")
+    problem = refused(head.post("projects/", {"domain": "globex", "name": "new"}), 400, "domain")
     missing = refused(head.post("projects/", {"domain": "ghost", "name": "new"}), 400, "domain")
-    assert said["detail"].replace("globex", "") == missing["detail"].replace("ghost", "")
+    assert problem["detail"].replace("globex", "") == missing["detail"].replace("ghost", "")
     for place in ({"domain": "acme"}, {"project": "acme/new"}):
         body = {"user": "mia", "role": "viewer", **place}
         assert head.post("memberships/", body).status_code == 201
@@ -156,9 +156,9 @@ def test_one_role_in_one_place(api: Api, at: Project) -> None:
 
 
 def test_what_holds_a_domain_is_told(api: Api, at: Project) -> None:
-    said = refused(api.call("DELETE", "domains/acme/"), 409)
-    assert said["held_by"] == ["project acme/work"]
-    assert "acme/work" in said["detail"]
+    problem = refused(api.call("DELETE", "domains/acme/"), 409)
+    assert problem["held_by"] == ["project acme/work"]
+    assert "acme/work" in problem["detail"]
     assert api.call("DELETE", "projects/acme/work/").status_code == 204
     factories.user("mia", domain=at.domain)
     factories.named_policy("one", domain=at.domain)
@@ -190,8 +190,8 @@ def test_what_is_set_for_a_project_goes_with_it(head: Api, at: Project) -> None:
 def test_a_project_in_which_something_ran_stays(head: Api, at: Project) -> None:
     session = factories.submit(at)
     for _ in range(2):
-        said = refused(head.call("DELETE", "projects/acme/work/"), 409)
-        assert said["held_by"] == ["sessions"]
+        problem = refused(head.call("DELETE", "projects/acme/work/"), 409)
+        assert problem["held_by"] == ["sessions"]
         factories.settle(session)
     # Long after, only the log knows of it.
     now = database_now()
@@ -203,8 +203,8 @@ def test_a_project_in_which_something_ran_stays(head: Api, at: Project) -> None:
 
 def test_an_executor_never_serves_all_because_its_project_went(head: Api, at: Project) -> None:
     executor = factories.executor("rack-1", projects=(at,))
-    said = refused(head.call("DELETE", "projects/acme/work/"), 409)
-    assert said["held_by"] == ["executors"]
+    problem = refused(head.call("DELETE", "projects/acme/work/"), 409)
+    assert problem["held_by"] == ["executors"]
     assert list(Executor.objects.get(pk=executor.pk).projects.all()) == [at]
 
 

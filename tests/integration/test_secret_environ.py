@@ -86,7 +86,7 @@ def test_all_doors_take_them_and_tell_names_only(api: Api, played: Agent) -> Non
     (outcome,) = api.post(
         "sessions/bulk/", {"sessions": [{"project": "acme/work", **item}]}
     ).json()["results"]
-    told = done(
+    answer = done(
         graph,
         "createSession",
         "session { sessionId secretEnviron environ }",
@@ -94,9 +94,9 @@ def test_all_doors_take_them_and_tell_names_only(api: Api, played: Agent) -> Non
         command=["true"],
         secretEnviron=SECRET,
     )["session"]
-    assert told["secretEnviron"] == NAMES
+    assert answer["secretEnviron"] == NAMES
     assert {each["secret_environ"]["PASSWORD"] for each in leased(played).values()} == {VALUE}
-    assert played.tokens.keys() == {UUID(outcome["session_id"]), UUID(told["sessionId"])}
+    assert played.tokens.keys() == {UUID(outcome["session_id"]), UUID(answer["sessionId"])}
     assert api.read(f"sessions/{outcome['session_id']}/")["secret_environ"] == NAMES
 
 
@@ -207,15 +207,15 @@ def test_a_missing_key_ends_the_session_that_needs_it_and_no_other(
     good = api.post("sessions/", body()).json()
     plain = api.post("sessions/", body(secret_environ={})).json()
     assert {str(key) for key in leased(played)} == {good["id"], plain["id"]}
-    told = api.read(f"sessions/{lost['id']}/")
-    assert told["status"] == "ERROR"
-    assert told["retry_cause"] == "agent_transient"
-    assert told["status_message"] == (
+    answer = api.read(f"sessions/{lost['id']}/")
+    assert answer["status"] == "ERROR"
+    assert answer["retry_cause"] == "agent_transient"
+    assert answer["status_message"] == (
         f"not started: its secrets need the key {old}, which is not among the "
         "REPRISE_ENCRYPTION_KEYS of this server"
     )
     # What is there can still be looked at, and its lease holds no room.
-    assert told["secret_environ"] == NAMES
+    assert answer["secret_environ"] == NAMES
     assert leased(played) == {}
     assert {str(key) for key in played.tokens} == {good["id"], plain["id"]}
 
@@ -224,9 +224,9 @@ def test_an_agent_of_the_version_before_gets_none_of_them(api: Api, played: Agen
     first = api.post("sessions/", body(retry_policy={"max_retries": 0})).json()
     plain = api.post("sessions/", body(secret_environ={})).json()
     assert [str(key) for key in leased(played, secrets=False)] == [plain["id"]]
-    told = api.read(f"sessions/{first['id']}/")
-    assert told["status"] == "ERROR"
-    assert "too old to give it its secret_environ: update the agent" in told["status_message"]
+    answer = api.read(f"sessions/{first['id']}/")
+    assert answer["status"] == "ERROR"
+    assert "too old to give it its secret_environ: update the agent" in answer["status_message"]
 
 
 def test_they_cost_no_statement(api: Api, played: Agent) -> None:

@@ -52,8 +52,8 @@ def test_nothing_is_done_to_sessions_of_an_unknown_project(api: Api, action: str
 
 def test_what_one_may_not_see_is_not_told(api: Api) -> None:
     other = Api(factories.token(factories.user("eve")))
-    told = other.get("sessions/?project=acme/wrok").json()["errors"]
-    assert told == {"project": ["no project acme/wrok that you may see"]}
+    body = other.get("sessions/?project=acme/wrok").json()["errors"]
+    assert body == {"project": ["no project acme/wrok that you may see"]}
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_what_one_may_not_see_is_not_told(api: Api) -> None:
 def test_a_near_miss_is_told_what_was_meant(api: Api, query: str, meant: str) -> None:
     refused = api.get(f"sessions/?{query}")
     assert refused.status_code == 400
-    (said,) = refused.json()["errors"][query.partition("=")[0]]
-    assert said.lower().endswith(f"; did you mean {meant}?"), said
+    (body,) = refused.json()["errors"][query.partition("=")[0]]
+    assert body.lower().endswith(f"; did you mean {meant}?"), body
 
 
 def test_a_near_miss_in_a_body_is_told_too(api: Api) -> None:
     body = {"project": "acme/work", "command": ["a"], "retry_policy": {"backoff": "exponental"}}
-    (said,) = api.post("sessions/", body).json()["errors"]["retry_policy.backoff"]
-    assert said.endswith("; did you mean exponential?")
+    (error,) = api.post("sessions/", body).json()["errors"]["retry_policy.backoff"]
+    assert error.endswith("; did you mean exponential?")
     body["retry_policy"] = {"backoff": "zzz"}
-    (said,) = api.post("sessions/", body).json()["errors"]["retry_policy.backoff"]
-    assert "did you mean" not in said
+    (error,) = api.post("sessions/", body).json()["errors"]["retry_policy.backoff"]
+    assert "did you mean" not in error

@@ -180,8 +180,8 @@ def test_what_precedes_an_event_in_its_session_is_not_told_after_it(
     assert log_read(2).passed == 0
     while log_read(2).more:
         pass
-    told = WebhookDelivery.objects.order_by("id").values_list("event_id", flat=True)
-    assert list(told) == [event.pk for event in events]
+    rows = WebhookDelivery.objects.order_by("id").values_list("event_id", flat=True)
+    assert list(rows) == [event.pk for event in events]
 
 
 def test_who_dies_between_sending_and_writing_it_down_sends_again(

@@ -91,5 +91,5 @@ def _composes(path: str) -> bool:
 
 @cache
 def _minor() -> int:
-    said = json.loads(kubectl("version", "--client", "-o", "json").stdout)
-    return int(said["clientVersion"]["minor"].rstrip("+"))
+    parsed = json.loads(kubectl("version", "--client", "-o", "json").stdout)
+    return int(parsed["clientVersion"]["minor"].rstrip("+"))

@@ -165,10 +165,10 @@ def test_an_image_that_cannot_be_pulled(
     api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
     (attempt,) = ended(server.client, session)
     assert (attempt.status, attempt.cause) == ("ERROR", "image_pull_failure")
-    said = server.client.session(session).status_message or ""
-    assert said == told.status_message
-    assert said.startswith("container main: its image any cannot be pulled (ImagePullBackOff: ")
-    assert said.endswith("Check that the image exists and that this cluster may pull it.")
+    message = server.client.session(session).status_message or ""
+    assert message == told.status_message
+    assert message.startswith("container main: its image any cannot be pulled (ImagePullBackOff: ")
+    assert message.endswith("Check that the image exists and that this cluster may pull it.")
     until(lambda: not _pods(api, session))
 
 
@@ -178,8 +178,10 @@ def test_nothing_schedules_a_pod(
     session = submit(server.client, "true", labels=by_hand, scheduling_timeout=3)
     (attempt,) = ended(server.client, session)
     assert (attempt.status, attempt.cause) == ("ERROR", "scheduler_timeout")
-    said = server.client.session(session).status_message or ""
-    assert said.startswith("no node has been found for the pod; so it is for 3 s now. Check what")
+    message = server.client.session(session).status_message or ""
+    assert message.startswith(
+        "no node has been found for the pod; so it is for 3 s now. Check what"
+    )
     until(lambda: not _pods(api, session))
 
 

@@ -189,18 +189,18 @@ def test_a_pod_that_somebody_else_deletes_is_not_at_fault(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOGS)
 def test_only_a_lost_node_leaves_its_end_unfenced(name: str) -> None:
-    said = Replay(name).events(log(name)).told[-1].termination
-    assert said is not None
-    assert said.get("unfenced", False) is (name == "node-lost")
+    observations = Replay(name).events(log(name)).told[-1].termination
+    assert observations is not None
+    assert observations.get("unfenced", False) is (name == "node-lost")
 
 
 def test_a_usual_life_is_told_step_by_step() -> None:
-    told = Replay("exit-3").events(log("exit-3")).told
-    assert [each.status for each in told] == ["PREPARING", "PULLING", "RUNNING", "ERROR"]
-    assert [each.node for each in told] == ["", *["lab-node"] * 3]
-    told = Replay("deleted-graceful").events(log("deleted-graceful")).told
+    observations = Replay("exit-3").events(log("exit-3")).told
+    assert [each.status for each in observations] == ["PREPARING", "PULLING", "RUNNING", "ERROR"]
+    assert [each.node for each in observations] == ["", *["lab-node"] * 3]
+    observations = Replay("deleted-graceful").events(log("deleted-graceful")).told
     steps = ["PREPARING", "PULLING", "RUNNING", "TERMINATING", "ERROR"]
-    assert [each.status for each in told] == steps
+    assert [each.status for each in observations] == steps
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_a_usual_life_is_told_step_by_step() -> None:
     ],
 )
 def test_the_message_says_what_it_waits_for_or_ended_of(name: str, message: str) -> None:
-    told = Replay(name).events(log(name)).told
-    assert told[-1].message.startswith(message)
+    observations = Replay(name).events(log(name)).told
+    assert observations[-1].message.startswith(message)
 
 
 @given(st.data())

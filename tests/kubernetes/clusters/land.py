@@ -146,8 +146,8 @@ class Land:
 
     def lives(self, root: str) -> dict[int, tuple[float, float]]:
         """When the first and the last sign of each attempt of a chain was written."""
-        said = [line.split() for line in self._stamps.read_text().splitlines()]
-        signs = sorted((int(attempt), float(at)) for of, attempt, _, at in said if of == root)
+        text = [line.split() for line in self._stamps.read_text().splitlines()]
+        signs = sorted((int(attempt), float(at)) for of, attempt, _, at in text if of == root)
         grouped = {n: [at for _, at in each] for n, each in groupby(signs, key=lambda one: one[0])}
         return {attempt: (min(each), max(each)) for attempt, each in grouped.items()}
 

@@ -56,8 +56,8 @@ def test_a_drained_executor_is_empty_and_its_sessions_wait_for_another(
 
 
 def _reprise(land: Land, *arguments: str) -> str:
-    said = land.server.credentials
-    environ = clean_environ(REPRISE_URL=said["url"], REPRISE_TOKEN=said["token"])
+    credentials = land.server.credentials
+    environ = clean_environ(REPRISE_URL=credentials["url"], REPRISE_TOKEN=credentials["token"])
     command = [REPRISE, *arguments]
     return subprocess.run(
         command, env=environ, capture_output=True, text=True, check=True, timeout=120

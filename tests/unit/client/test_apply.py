@@ -65,8 +65,8 @@ def test_a_policy_is_created_configured_and_unchanged(
     server.on("GET /retry-policies/ml/", problem(404, "Not found"), answers.policy())
     server.on("POST /retry-policies/", Reply(answers.policy(), 201))
     server.on("PUT /retry-policies/ml/", answers.policy(revision=2), answers.policy())
-    said = [command("apply", "-f", file).stdout for _ in range(3)]
-    assert said == [
+    output = [command("apply", "-f", file).stdout for _ in range(3)]
+    assert output == [
         "retrypolicy/ml created, revision 1\n",
         "retrypolicy/ml configured, revision 2\n",
         "retrypolicy/ml unchanged, revision 1\n",
@@ -81,8 +81,8 @@ def test_an_archived_policy_is_created_anew(
     server.on("GET /retry-policies/ml/", gone)
     server.on("POST /retry-policies/", Reply(answers.policy(revision=2), 201))
     for word in ("apply", "create"):
-        said = command(word, "-f", write(POLICY)).stdout
-        assert said == "retrypolicy/ml created, revision 2\n"
+        output = command(word, "-f", write(POLICY)).stdout
+        assert output == "retrypolicy/ml created, revision 2\n"
     assert command("update", "-f", write(POLICY)).exit_code == 3
 
 
@@ -153,8 +153,8 @@ def test_what_somebody_else_made_meanwhile_is_changed(
     server.on(f"GET {route}", problem(404, "Not found"), answers.category(position=1))
     server.on("POST /failure-categories/", problem(409, "Conflict", "it is there"))
     server.on(f"PUT {route}", answers.category())
-    said = command("apply", "-f", write(CATEGORY)).stdout
-    assert said == "failurecategory/cuda_error configured\n"
+    output = command("apply", "-f", write(CATEGORY)).stdout
+    assert output == "failurecategory/cuda_error configured\n"
 
 
 def test_a_shadowed_rule_is_a_warning_with_its_line(
@@ -218,8 +218,8 @@ def test_defaults_that_say_the_same_are_not_sent(
 ) -> None:
     layer = {"scope": "research/vision", "policy": {"max_retries": 2.0}, "bounds": {}}
     server.on("GET /retry-defaults/projects/research/vision/", layer)
-    said = command("apply", "-f", write(DEFAULTS)).stdout
-    assert said == "retrydefaults/research/vision unchanged\n"
+    output = command("apply", "-f", write(DEFAULTS)).stdout
+    assert output == "retrydefaults/research/vision unchanged\n"
 
 
 def test_options_say_the_scope_of_documents_that_say_none(

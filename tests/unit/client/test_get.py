@@ -198,12 +198,12 @@ def test_describe_a_policy(command: Command, server: FakeServer) -> None:
     revisions = [{"revision": n, "created_by": "bob", "document": policy} for n in range(12, 0, -1)]
     server.on("GET /retry-policies/ml/revisions/", answers.page(*revisions))
     text = command("describe", "policy", "ml").stdout
-    said = {line[:17].strip(): line[17:].strip() for line in text.splitlines()[:9]}
-    assert said["Scope"] == "the cluster"
-    assert said["Revision"].startswith("2, ")
-    assert said["Used by"] == "queue research/vision/q"
-    assert said["Warning"] == "spec.rules[1] is odd"
-    assert said["No rule matches"].startswith("left to the session's own settings")
+    lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()[:9]}
+    assert lines["Scope"] == "the cluster"
+    assert lines["Revision"].startswith("2, ")
+    assert lines["Used by"] == "queue research/vision/q"
+    assert lines["Warning"] == "spec.rules[1] is odd"
+    assert lines["No rule matches"].startswith("left to the session's own settings")
     assert "\n  1. lost: Retry on condition Preempted, at most 5 times" in text
     assert "*: Fail on cause start_failure " in text
     assert [row[0] for row in rows(text)[-11:]] == [str(n) for n in range(12, 2, -1)] + ["..."]
@@ -273,8 +273,8 @@ def test_delete_says_what_became_of_it(command: Command, server: FakeServer) -> 
     assert command("delete", "fc/cuda_error").stdout == "failurecategory/cuda_error deleted\n"
     server.on("GET /retry-defaults/projects/research/vision/", LAYER)
     server.on("DELETE /retry-defaults/projects/research/vision/", Reply(b"", 204))
-    said = command("delete", "defaults", "research/vision").stdout
-    assert said.startswith("retrydefaults/research/vision deleted: it inherits")
+    output = command("delete", "defaults", "research/vision").stdout
+    assert output.startswith("retrydefaults/research/vision deleted: it inherits")
 
 
 def test_delete_tells_the_places_that_name_it(command: Command, server: FakeServer) -> None:
@@ -325,10 +325,10 @@ def test_a_queue_is_cordoned_and_uncordoned(command: Command, server: FakeServer
     server.on(f"GET {path}", answers.queue())
     server.on(f"POST {path}cordon/", answers.queue(cordoned=True))
     server.on(f"POST {path}uncordon/", answers.queue())
-    said = command("queue", "cordon", "batch", "--reason", "upgrade").stdout
-    assert said == "queue/research/vision/batch cordoned\n"
+    output = command("queue", "cordon", "batch", "--reason", "upgrade").stdout
+    assert output == "queue/research/vision/batch cordoned\n"
     assert server.calls[-1].body == {"reason": "upgrade"}
-    said = command("queue", "uncordon", "research/vision/batch").stdout
-    assert said == "queue/research/vision/batch uncordoned\n"
+    output = command("queue", "uncordon", "research/vision/batch").stdout
+    assert output == "queue/research/vision/batch uncordoned\n"
     assert command("queue", "cordon", "batch").exit_code == 2
     assert command("queue", "uncordon", "other").exit_code == 3

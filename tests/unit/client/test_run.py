@@ -40,13 +40,13 @@ def test_run_follows_every_attempt(command: Command, server: FakeServer) -> None
     result = command("run", "busybox", "--retries", "3", "--policy", "ml", "--", "sh", "-c", "x")
     assert result.exit_code == 0
     assert result.stdout == "no luck\ndone"
-    said = result.stderr.splitlines()
-    assert said[0] == f"--- attempt 1; 0 of 3 retries for failures used, session {IDS[0]}"
-    assert said[1] == "attempt 1 failed: kernel_nonzero_exit, exit code 3, on node-a"
-    assert said[2].startswith("attempt 2 is due since ")
-    assert said[2].endswith("because kernel_nonzero_exit; pays inline/failure 1 of 3")
-    assert said[3] == f"--- attempt 2; 1 of 3 retries for failures used, session {IDS[1]}"
-    assert said[-1] == "attempt 2 succeeded"
+    output = result.stderr.splitlines()
+    assert output[0] == f"--- attempt 1; 0 of 3 retries for failures used, session {IDS[0]}"
+    assert output[1] == "attempt 1 failed: kernel_nonzero_exit, exit code 3, on node-a"
+    assert output[2].startswith("attempt 2 is due since ")
+    assert output[2].endswith("because kernel_nonzero_exit; pays inline/failure 1 of 3")
+    assert output[3] == f"--- attempt 2; 1 of 3 retries for failures used, session {IDS[1]}"
+    assert output[-1] == "attempt 2 succeeded"
     body = server.calls[0].body
     assert body["command"] == ["sh", "-c", "x"]
     assert body["retry_policies"] == ["ml"]
@@ -73,9 +73,9 @@ def test_what_never_ran_says_why(command: Command, server: FakeServer) -> None:
     server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
     server.on(at(0), end)
     server.on(at(0, "logs/"), answers.log(b""))
-    said = command("run", "busybox", "false").stderr.splitlines()
-    assert said[1] == "attempt 1 failed: image_pull_failure, on node-a"
-    assert said[2] == "container main: its image busybox cannot be pulled."
+    output = command("run", "busybox", "false").stderr.splitlines()
+    assert output[1] == "attempt 1 failed: image_pull_failure, on node-a"
+    assert output[2] == "container main: its image busybox cannot be pulled."
 
 
 def test_run_detached_prints_the_id(command: Command, server: FakeServer) -> None:

@@ -158,12 +158,12 @@ def test_info_tells_rule_budgets_and_what_the_next_attempt_gets(
     text = command("session", "info", IDS[1]).stdout
     assert "category cuda_error" in text
     assert "is postponed by the storm limit to 2999-01-01" in text
-    said = {line[:12].strip(): line[12:].strip() for line in text.splitlines()}
-    assert said["By rule"] == "ml/oom"
-    assert said["Will get"] == "memory 1Gi -> 1536Mi"
-    assert said["Will avoid"] == "node node-a"
-    assert said["Budgets"] == "ml/oom: 1 of 3 used"
-    assert said[""] == "inline/failure: 0 of 2 used"
+    lines = {line[:12].strip(): line[12:].strip() for line in text.splitlines()}
+    assert lines["By rule"] == "ml/oom"
+    assert lines["Will get"] == "memory 1Gi -> 1536Mi"
+    assert lines["Will avoid"] == "node node-a"
+    assert lines["Budgets"] == "ml/oom: 1 of 3 used"
+    assert lines[""] == "inline/failure: 0 of 2 used"
     text = command("session", "explain", IDS[1]).stdout
     assert "ml revision 3" in text
     assert "postponed it to a slot of its own" in text

@@ -180,10 +180,10 @@ def test_for_programs(command: Command, server: FakeServer, draft: str) -> None:
 
 def test_many_changed_chains(command: Command, server: FakeServer, draft: str) -> None:
     server.on(ROUTE, answer(changed=changed(30)))
-    told = command("simulate", "-f", draft).stdout
-    assert ROOTS[19] in told
-    assert ROOTS[20] not in told
-    assert "and 10 more: -o json" in told
+    output = command("simulate", "-f", draft).stdout
+    assert ROOTS[19] in output
+    assert ROOTS[20] not in output
+    assert "and 10 more: -o json" in output
     server.on(ROUTE, answer(changed=changed(25) * 40))
     assert (
         "1,000 or more would have come to something else" in command("simulate", "-f", draft).stdout
@@ -192,9 +192,9 @@ def test_many_changed_chains(command: Command, server: FakeServer, draft: str) -
 
 def test_nothing_would_change(command: Command, server: FakeServer, draft: str) -> None:
     server.on(ROUTE, answer(changed=[], added_attempts=0, added_run_seconds=0))
-    told = command("simulate", "-f", draft).stdout
-    assert "Every chain would have come to what it did." in told
-    assert "+" not in told
+    output = command("simulate", "-f", draft).stdout
+    assert "Every chain would have come to what it did." in output
+    assert "+" not in output
 
 
 def test_faults_are_told_at_their_place(command: Command, server: FakeServer, draft: str) -> None:

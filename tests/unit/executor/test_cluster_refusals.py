@@ -96,8 +96,8 @@ def test_a_conflict_is_a_taken_name_only_if_it_says_so() -> None:
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 407])
 def test_what_stands_before_the_api_server_knows_nothing_of_the_pod(code: int) -> None:
-    said = {"message": "<html>denied by the proxy</html>"}
-    assert type(refusal_of(code, said, making=True)) is OwnTrouble
+    text = {"message": "<html>denied by the proxy</html>"}
+    assert type(refusal_of(code, text, making=True)) is OwnTrouble
 
 
 class Played:

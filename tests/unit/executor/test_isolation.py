@@ -268,9 +268,9 @@ def test_without_isolation_it_says_what_that_means(idle_agent: AgentProcess) -> 
 @pytest.mark.parametrize("where", ["state", "token"])
 def test_a_secret_where_runs_may_read_is_refused(place: Path, where: str) -> None:
     named = place / where
-    said = refusal(place, KERNEL, os.geteuid(), REPRISE_LOCAL_PATHS=f"/data:{named}")
-    assert f"runs may read {named}" in said
-    assert "REPRISE_LOCAL_PATHS" in said
+    problem = refusal(place, KERNEL, os.geteuid(), REPRISE_LOCAL_PATHS=f"/data:{named}")
+    assert f"runs may read {named}" in problem
+    assert "REPRISE_LOCAL_PATHS" in problem
 
 
 def test_it_can_be_asked_before(place: Path) -> None:

@@ -80,12 +80,12 @@ def brief(told: list[Observation]) -> list[tuple[str, str]]:
 
 class TestOnePod:
     def test_each_step_is_told_once(self, one: SessionTracker) -> None:
-        told = one.see(pod("pod-0", node=""))
-        told += one.see(pod("pod-0")) + one.see(pod("pod-0"))
-        told += one.see(pod("pod-0", image_id="sha256:1"))
-        told += one.see(pod("pod-0", state={"waiting": {"reason": "CreateContainerError"}}))
-        told += one.see(running("pod-0")) + one.see(running("pod-0", deleted=True))
-        assert brief(told) == [
+        observations = one.see(pod("pod-0", node=""))
+        observations += one.see(pod("pod-0")) + one.see(pod("pod-0"))
+        observations += one.see(pod("pod-0", image_id="sha256:1"))
+        observations += one.see(pod("pod-0", state={"waiting": {"reason": "CreateContainerError"}}))
+        observations += one.see(running("pod-0")) + one.see(running("pod-0", deleted=True))
+        assert brief(observations) == [
             ("PREPARING", ""),
             ("PULLING", ""),
             ("PREPARED", ""),
@@ -93,7 +93,7 @@ class TestOnePod:
             ("RUNNING", ""),
             ("TERMINATING", ""),
         ]
-        assert {each.node for each in told[1:]} == {"n1"}
+        assert {each.node for each in observations[1:]} == {"n1"}
 
     def test_that_it_is_there_is_told_though_nothing_happens_to_it(
         self, one: SessionTracker
@@ -106,18 +106,18 @@ class TestOnePod:
         one.see(running("pod-0", deleted=True))
         for older in (running("pod-0"), pod("pod-0"), pod("pod-0", node="")):
             assert one.see(older) == []
-        told = one.see_deleted(pod("pod-0"))
-        assert evidence(told)["pod"]["status"]["phase"] == "Running"
+        observations = one.see_deleted(pod("pod-0"))
+        assert evidence(observations)["pod"]["status"]["phase"] == "Running"
 
     def test_an_older_status_of_the_same_generation_is_old(self, one: SessionTracker) -> None:
         one.see(running("pod-0", observedGeneration=2, message="new"))
         assert one.see(running("pod-0", observedGeneration=1, message="old")) == []
 
     def test_the_first_end_is_the_evidence(self, one: SessionTracker) -> None:
-        told = one.see(failed("pod-0", code=3))
-        assert [each.status for each in told] == ["ERROR"]
-        assert evidence(told)["pod"]["metadata"]["generation"] == 1
-        assert evidence(told)["reason"] == ""
+        observations = one.see(failed("pod-0", code=3))
+        assert [each.status for each in observations] == ["ERROR"]
+        assert evidence(observations)["pod"]["metadata"]["generation"] == 1
+        assert evidence(observations)["reason"] == ""
         assert one.ended
         assert one.see(succeeded("pod-0")) == one.see_deleted(failed("pod-0", deleted=True)) == []
         assert (
@@ -129,30 +129,30 @@ class TestOnePod:
         assert one.relist([]) == one.relist([]) == []
         assert one.relist([running("pod-0")]) == []
         assert one.relist([]) == one.relist([]) == []
-        told = one.relist([])
-        assert [each.status for each in told] == ["ERROR"]
-        assert evidence(told)["reason"] == "PodVanished"
-        assert evidence(told)["pod"]["status"]["phase"] == "Running"
-        assert told[0].node == "n1"
+        observations = one.relist([])
+        assert [each.status for each in observations] == ["ERROR"]
+        assert evidence(observations)["reason"] == "PodVanished"
+        assert evidence(observations)["pod"]["status"]["phase"] == "Running"
+        assert observations[0].node == "n1"
 
     def test_one_that_was_never_seen_vanishes_without_evidence(self, one: SessionTracker) -> None:
-        told = [*one.relist([]), *one.relist([]), *one.relist([])]
-        assert len(told) == 1
-        assert evidence(told)["reason"] == "PodVanished"
-        assert "pod" not in evidence(told)
+        observations = [*one.relist([]), *one.relist([]), *one.relist([])]
+        assert len(observations) == 1
+        assert evidence(observations)["reason"] == "PodVanished"
+        assert "pod" not in evidence(observations)
 
     def test_an_end_that_was_seen_is_none_of_a_pod_that_vanished(self, one: SessionTracker) -> None:
         one = SessionTracker(KEY, NAMES[:2])
         one.see(failed("pod-0"))
         one.see_deleted(failed("pod-0"))
-        told = one.see_deleted(running("pod-1"))
-        assert evidence(told)["reason"] == ""
+        observations = one.see_deleted(running("pod-1"))
+        assert evidence(observations)["reason"] == ""
 
     def test_another_pod_of_its_name_means_that_ours_is_gone(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
-        told = one.see(succeeded("pod-0") | {"metadata": {"name": "pod-0", "uid": "other"}})
-        assert [each.status for each in told] == ["ERROR"]
-        assert evidence(told)["pod"]["metadata"]["uid"] == "uid-pod-0"
+        observations = one.see(succeeded("pod-0") | {"metadata": {"name": "pod-0", "uid": "other"}})
+        assert [each.status for each in observations] == ["ERROR"]
+        assert evidence(observations)["pod"]["metadata"]["uid"] == "uid-pod-0"
 
     def test_pods_of_other_names_are_no_business_of_ours(self, one: SessionTracker) -> None:
         assert one.see(failed("pod-1")) == one.see_deleted(failed("pod-1")) == []
@@ -162,30 +162,33 @@ class TestOnePod:
         assert brief(one.stop()) == [("TERMINATING", "")]
         assert one.to_delete == ["pod-0"]
         one.ask_to_delete("pod-0")
-        told = one.see_deleted(running("pod-0", deleted=True))
-        assert (evidence(told)["reason"], evidence(told)["deleted_by_us"]) == ("", True)
-        assert told[-1].stopped
+        observations = one.see_deleted(running("pod-0", deleted=True))
+        assert (evidence(observations)["reason"], evidence(observations)["deleted_by_us"]) == (
+            "",
+            True,
+        )
+        assert observations[-1].stopped
         assert one.to_delete == []
 
     def test_our_request_does_not_take_over_somebody_elses(self, one: SessionTracker) -> None:
         one.see(running("pod-0", deleted=True))
         one.stop()
         one.ask_to_delete("pod-0")
-        told = one.see(failed("pod-0", deleted=True))
-        assert "deleted_by_us" not in evidence(told)
+        observations = one.see(failed("pod-0", deleted=True))
+        assert "deleted_by_us" not in evidence(observations)
 
     def test_what_ended_before_the_stop_was_not_stopped(self, one: SessionTracker) -> None:
-        told = one.see(succeeded("pod-0"))
-        assert (told[-1].status, told[-1].stopped) == ("TERMINATED", False)
+        observations = one.see(succeeded("pod-0"))
+        assert (observations[-1].status, observations[-1].stopped) == ("TERMINATED", False)
 
     def test_one_that_outstays_its_deletion_ends_unfenced(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         one.stop()
         one.ask_to_delete("pod-0")
-        told = one.give_up("pod-0")
-        assert [each.status for each in told] == ["ERROR"]
-        assert evidence(told)["unfenced"] is True
-        assert evidence(told)["deleted_by_us"] is True
+        observations = one.give_up("pod-0")
+        assert [each.status for each in observations] == ["ERROR"]
+        assert evidence(observations)["unfenced"] is True
+        assert evidence(observations)["deleted_by_us"] is True
         assert one.ended
 
     def test_one_that_others_deleted_on_a_lost_node_ends_unfenced_too(
@@ -200,17 +203,17 @@ class TestOnePod:
         assert three.to_delete == ["pod-0", "pod-2"]
         assert not three.ended
         three.see(failed("pod-0"))
-        told = three.see(failed("pod-2"))
-        assert evidence(told)["unfenced"] is True
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
-        assert "deleted_by_us" not in evidence(told)
+        observations = three.see(failed("pod-2"))
+        assert evidence(observations)["unfenced"] is True
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-1"
+        assert "deleted_by_us" not in evidence(observations)
 
     @pytest.mark.parametrize(("phase", "unfenced"), [("Failed", True), ("Succeeded", False)])
     def test_a_failed_pod_with_a_running_container(
         self, one: SessionTracker, phase: str, unfenced: bool
     ) -> None:
-        told = one.see(pod("pod-0", phase, state=RUNNING))
-        assert evidence(told).get("unfenced", False) is unfenced
+        observations = one.see(pod("pod-0", phase, state=RUNNING))
+        assert evidence(observations).get("unfenced", False) is unfenced
 
 
 class TestWhatItIsDoing:
@@ -231,8 +234,8 @@ class TestWhatItIsDoing:
 
     def test_a_node_that_does_not_answer_moves_nothing_back(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
-        told = one.see(pod("pod-0", "Unknown", reason="NodeLost"))
-        assert brief(told) == [("RUNNING", "NodeLost")]
+        observations = one.see(pod("pod-0", "Unknown", reason="NodeLost"))
+        assert brief(observations) == [("RUNNING", "NodeLost")]
 
     def test_the_newest_event_counts(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
@@ -251,8 +254,8 @@ class TestWhatItIsDoing:
     )
     def test_events_of_others_move_nothing(self, one: SessionTracker, about: Any) -> None:
         one.see(pod("pod-0"))
-        told = one.hear(heard("Pulled", involvedObject=about))
-        assert {each.status for each in told} <= {"PULLING"}
+        observations = one.hear(heard("Pulled", involvedObject=about))
+        assert {each.status for each in observations} <= {"PULLING"}
 
     def test_the_pods_own_words_come_before_events(self, one: SessionTracker) -> None:
         one.see(pod("pod-0", state={"waiting": {"reason": "ErrImagePull", "message": "no"}}))
@@ -260,9 +263,9 @@ class TestWhatItIsDoing:
 
     def test_a_new_reason_is_told_within_a_step(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
-        told = one.see(pod("pod-0", state={"waiting": {"reason": "ErrImagePull"}}))
-        told += one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
-        assert brief(told) == [
+        observations = one.see(pod("pod-0", state={"waiting": {"reason": "ErrImagePull"}}))
+        observations += one.see(pod("pod-0", state={"waiting": {"reason": "ImagePullBackOff"}}))
+        assert brief(observations) == [
             ("PULLING", "main: ErrImagePull"),
             ("PULLING", "main: ImagePullBackOff"),
         ]
@@ -282,44 +285,44 @@ class TestRanks:
             three.see(running(name))
         assert three.see(succeeded("pod-2")) == three.see(succeeded("pod-0")) == []
         assert three.to_delete == []
-        told = three.see(succeeded("pod-1"))
-        assert [each.status for each in told] == ["TERMINATED"]
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-0"
+        observations = three.see(succeeded("pod-1"))
+        assert [each.status for each in observations] == ["TERMINATED"]
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-0"
 
     def test_one_failure_stops_the_others_before_the_end(self, three: SessionTracker) -> None:
         three.relist([running("pod-0"), running("pod-1"), succeeded("pod-2")])
-        told = three.see(failed("pod-1", code=3))
-        assert brief(told) == [("TERMINATING", "")]
+        observations = three.see(failed("pod-1", code=3))
+        assert brief(observations) == [("TERMINATING", "")]
         assert three.to_delete == ["pod-0"]
         three.ask_to_delete("pod-0")
         assert three.see(running("pod-0", deleted=True)) == []
         assert not three.ended
-        told = three.see(failed("pod-0", code=143, deleted=True))
-        assert [each.status for each in told] == ["ERROR"]
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
-        assert "deleted_by_us" not in evidence(told)
-        assert not told[-1].stopped
+        observations = three.see(failed("pod-0", code=143, deleted=True))
+        assert [each.status for each in observations] == ["ERROR"]
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-1"
+        assert "deleted_by_us" not in evidence(observations)
+        assert not observations[-1].stopped
 
     def test_of_failures_in_one_list_the_first_by_time_counts(self, three: SessionTracker) -> None:
         late, early = failed("pod-0", "2026-11-21T00:00:09Z"), failed("pod-2")
         early["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = (
             "2026-11-21T00:00:01Z"
         )
-        told = three.relist([late, failed("pod-1", "2026-11-21T00:00:08Z"), early])
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
+        observations = three.relist([late, failed("pod-1", "2026-11-21T00:00:08Z"), early])
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-2"
 
     def test_of_failures_in_one_second_a_deleted_one_is_not_to_blame(
         self, three: SessionTracker
     ) -> None:
         """An agent that died has deleted the others, and the next one sees only what came of it."""
-        told = three.relist([failed(name, deleted=name != "pod-1") for name in NAMES])
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
+        observations = three.relist([failed(name, deleted=name != "pod-1") for name in NAMES])
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-1"
 
     def test_of_failures_seen_one_by_one_the_first_seen_counts(self, three: SessionTracker) -> None:
         three.see(failed("pod-2", "2026-11-21T00:00:09Z"))
         three.see(failed("pod-0", "2026-11-21T00:00:01Z"))
-        told = three.see(failed("pod-1", "2026-11-21T00:00:02Z"))
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
+        observations = three.see(failed("pod-1", "2026-11-21T00:00:02Z"))
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-2"
 
     @pytest.mark.parametrize("deleted", [False, True])
     def test_a_rank_that_others_fail_for_is_the_one_to_blame(
@@ -333,15 +336,15 @@ class TestRanks:
         three.see(failed("pod-0"))
         three.ask_to_delete("pod-2")
         three.see(failed("pod-2", deleted=True))
-        told = three.see(failed("pod-1", **signs))
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-1"
+        observations = three.see(failed("pod-1", **signs))
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-1"
 
     def test_a_rank_that_got_over_its_trouble_is_not_to_blame(self, three: SessionTracker) -> None:
         three.see(running("pod-1", deleted=True))
         three.see(succeeded("pod-1"))
         three.see(succeeded("pod-0"))
-        told = three.see(failed("pod-2"))
-        assert evidence(told)["pod"]["metadata"]["name"] == "pod-2"
+        observations = three.see(failed("pod-2"))
+        assert evidence(observations)["pod"]["metadata"]["name"] == "pod-2"
 
     def test_a_vanished_rank_fails_the_session(self, three: SessionTracker) -> None:
         there = [running("pod-0"), running("pod-2")]
@@ -357,23 +360,23 @@ class TestRanks:
     ) -> None:
         there = [running("pod-0"), running("pod-2")]
         three.relist([*there, running("pod-1")])
-        told = [*three.relist(there), *three.relist(there), *three.relist(there)]
-        assert [each.status for each in told] == ["TERMINATING"]
-        told = three.relist([*there, running("pod-1", message="still here")])
-        assert {each.status for each in told} == {"TERMINATING"}
+        observations = [*three.relist(there), *three.relist(there), *three.relist(there)]
+        assert [each.status for each in observations] == ["TERMINATING"]
+        observations = three.relist([*there, running("pod-1", message="still here")])
+        assert {each.status for each in observations} == {"TERMINATING"}
 
     @given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), max_size=25))
     def test_the_end_comes_exactly_when_all_are_over(self, seen: list[tuple[str, int]]) -> None:
         story = SessionTracker(KEY, NAMES)
         makers = (pod, running, succeeded, failed)
         ends: dict[str, int] = {}
-        told: list[Observation] = []
+        observations: list[Observation] = []
         for name, kind in seen:
-            told += story.see(makers[kind](name))
+            observations += story.see(makers[kind](name))
             if kind > 1:
                 ends.setdefault(name, kind)
             assert story.ended == (ends.keys() == {*NAMES})
-        finals = [each for each in told if each.termination is not None]
+        finals = [each for each in observations if each.termination is not None]
         assert len(finals) == story.ended
         if finals:
             right = "TERMINATED" if set(ends.values()) == {2} else "ERROR"
@@ -421,8 +424,8 @@ def test_the_end_of_a_sidecar_is_not_when_a_rank_failed(three: SessionTracker) -
 
     three.relist([running(name) for name in NAMES])
     pods = [of_rank(NAMES[0], "2026-11-21T00:00:05Z"), failed(NAMES[1], "2026-11-21T00:00:03Z", 4)]
-    told = three.relist([*pods, failed(NAMES[2], "2026-11-21T00:00:06Z")])
-    pod = evidence(told)["pod"]
+    observations = three.relist([*pods, failed(NAMES[2], "2026-11-21T00:00:06Z")])
+    pod = evidence(observations)["pod"]
     assert pod["metadata"]["name"] == NAMES[1]
 
 
@@ -441,9 +444,9 @@ class TestLastWords:
         one.see(running("pod-0"))
         for event in (self.unhealthy(), self.killing()):
             one.hear(event)
-        told = one.see(failed("pod-0", code=137))
+        observations = one.see(failed("pod-0", code=137))
         words = "Liveness probe failed: HTTP probe failed with statuscode: 500"
-        assert evidence(told)["pod_message"] == words
+        assert evidence(observations)["pod_message"] == words
 
     def test_the_end_of_it_is_enough(self, one: SessionTracker) -> None:
         one.hear(self.killing())
@@ -463,19 +466,19 @@ class TestLastWords:
     def test_what_was_heard_of_it_before_is_not_why(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         one.hear(heard("NodeNotReady", type="Warning"))
-        told = one.see(failed("pod-0", code=3))
-        assert brief(told) == [("ERROR", "")]
+        observations = one.see(failed("pod-0", code=3))
+        assert brief(observations) == [("ERROR", "")]
 
     def test_the_rank_is_among_the_facts(self, three: SessionTracker) -> None:
         three.relist([running(name) for name in NAMES])
         others = [succeeded(NAMES[0]), succeeded(NAMES[1])]
-        told = three.relist([*others, failed(NAMES[2], code=3)])
-        assert evidence(told)["rank"] == 2
+        observations = three.relist([*others, failed(NAMES[2], code=3)])
+        assert evidence(observations)["rank"] == 2
 
     def test_of_one_pod_there_is_none(self, one: SessionTracker) -> None:
         assert "rank" not in evidence(one.see(failed("pod-0", code=3)))
 
     def test_a_node_that_does_not_answer_is_told(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
-        told = one.see(pod("pod-0", "Unknown", state=RUNNING))
-        assert brief(told) == [("RUNNING", "Unknown: its node does not answer")]
+        observations = one.see(pod("pod-0", "Unknown", state=RUNNING))
+        assert brief(observations) == [("RUNNING", "Unknown: its node does not answer")]

@@ -108,10 +108,10 @@ def test_the_first_container_that_failed_speaks() -> None:
     first = a_container("b", 1, finished_at="1", message=saying(after=1))
     second = a_container("a", 1, finished_at="2", message=saying(after=2))
     well = a_container("c", 0, finished_at="0", message=saying(after=3))
-    said = workload_message_of(
+    message = workload_message_of(
         Termination(message=saying(after=4), containers=(second, well, first))
     )
-    assert said.after == 1
+    assert message.after == 1
 
 
 def test_an_init_container_speaks_too() -> None:
