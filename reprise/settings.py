@@ -182,9 +182,9 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Reprise",
     "DESCRIPTION": (
-        "Runs batch sessions on many clusters and brings failed ones back by policy.\n\n"
-        "The enumerations of answers list the words of this version. A newer one may have more: "
-        "clients should take a word that they do not know as text."
+        "Runs batch sessions on many clusters and retries failed ones by policy.\n\n"
+        "The enumerations of answers list the values of this version. A newer version may add "
+        "values: clients should treat an unknown value as text."
     ),
     "VERSION": "2",
     "OAS_VERSION": "3.1.1",

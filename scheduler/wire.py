@@ -67,13 +67,13 @@ class Run(WireModel):
 
 
 class Limits(WireModel):
-    """What the executor is willing to run at once."""
+    """The limits of what the executor runs at the same time."""
 
     max_sessions: Annotated[int, Field(ge=0, le=100_000)] = 1
 
 
 class LeaseCall(Call):
-    """Heartbeat, renewal and wish for work."""
+    """A lease call: heartbeat, renewal and request for work."""
 
     driver: Annotated[str, Field(max_length=32)] = ""
     nodes: Annotated[list[Node], Field(max_length=20_000)] | None = []
@@ -94,7 +94,7 @@ class LeaseCall(Call):
 
 
 class ReportsCall(Call):
-    """A batch of reports; each is judged by itself, so that one bad one does not block the rest."""
+    """A batch of reports. Each is handled separately, so a bad report does not block the others."""
 
     reports: Annotated[list[Any], Field(max_length=MAX_REPORTS)]
 
@@ -130,13 +130,14 @@ class Return(Run):
 
 
 class ReturnCall(Call):
-    """Leases that go back."""
+    """Leases to hand back."""
 
     returns: Annotated[list[Return], Field(max_length=MAX_REPORTS)]
 
 
 class Chunk(Run):
-    """A piece of output; `data` is base64. `tail`: of the end of one that is too long."""
+    """A piece of output. `data` is base64. `tail` is true for the end of an output that is too
+    long."""
 
     offset: Annotated[int, Field(ge=0, lt=2**62)]
     data: Annotated[bytes, Field(max_length=512 * 1024)]
@@ -150,7 +151,7 @@ class LogsCall(Call):
 
 
 class LeasedSpec(WireModel):
-    """What is to run."""
+    """The image, the command and the resources to run."""
 
     name: str
     image: str
@@ -167,9 +168,9 @@ class LeasedSpec(WireModel):
 
 
 class LeasedSession(WireModel):
-    """A lease, and all that the executor needs to know.
+    """A lease, with everything that the executor needs to run the session.
 
-    `avoid_node` is a node of this executor that is to run something else; "" for none.
+    `avoid_node` is a node of this executor that the session must not use; "" for none.
     """
 
     session_id: UUID
@@ -188,7 +189,8 @@ StopReason = Literal["cancelled", "preempted", "start_failed", "unknown"]
 
 
 class Stop(WireModel):
-    """A run that must end; seconds of grace between asking and killing."""
+    """A run that must stop. `grace_period` is the number of seconds between the request and the
+    kill."""
 
     session_id: UUID
     fencing_token: int
@@ -197,9 +199,9 @@ class Stop(WireModel):
 
 
 class LeaseAnswer(WireModel):
-    """The answer to a lease call; both times in seconds.
+    """The answer to a lease call. Times are in seconds.
 
-    `forget_troubles` are the projects of the call's `project_troubles` of which nothing waits.
+    `forget_troubles` are projects in the call's `project_troubles` that have nothing waiting.
     """
 
     leases: list[LeasedSession]
@@ -210,7 +212,7 @@ class LeaseAnswer(WireModel):
 
 
 class Outcome(WireModel):
-    """What became of one report or return."""
+    """The outcome of one report or return."""
 
     session_id: str | None
     fencing_token: int | None
@@ -220,13 +222,14 @@ class Outcome(WireModel):
 
 
 class OutcomesAnswer(WireModel):
-    """One outcome for each thing sent, in its order."""
+    """One outcome for each item, in the order of the call."""
 
     outcomes: list[Outcome]
 
 
 class ChunkOutcome(WireModel):
-    """Where the log of a session stands now; if it is full, where the end of the output goes."""
+    """The next offset of a session's log, and, if the log is full, the offset for the end of the
+    output."""
 
     session_id: UUID
     next_offset: int
@@ -237,6 +240,6 @@ class ChunkOutcome(WireModel):
 
 
 class LogsAnswer(WireModel):
-    """One outcome for each chunk, in its order."""
+    """One outcome for each chunk, in the order of the call."""
 
     chunks: list[ChunkOutcome]

@@ -59,28 +59,28 @@ Status = str
 
 
 class Counted(Answer):
-    """A number; with `more` the least that there are."""
+    """A count. If `more` is true, it is a lower bound."""
 
     value: int = 0
     more: bool = False
 
 
 class EffectiveField(Answer):
-    """A value of the merged policy and the layer that it comes from."""
+    """A value of the merged policy, and the layer that sets it."""
 
     value: Any = None
     layer: str = ""
 
 
 class ProjectTrouble(Answer):
-    """The trouble that keeps an executor from the sessions of one project."""
+    """The reason why an executor cannot start sessions of one project."""
 
     project: str
     trouble: str = ""
 
 
 class Budget(Answer):
-    """What a chain has spent of one budget; no limit is null."""
+    """The usage of one budget of a chain. A null limit means no limit."""
 
     name: str = ""
     used: int = 0
@@ -88,10 +88,10 @@ class Budget(Answer):
 
 
 class RetryState(Answer):
-    """What becomes of a session; `attempt` counts from 0.
+    """The retry state of a session. `attempt` counts from 0.
 
-    `max_attempts` is the most attempts that its chain can come to by itself, null if nothing says;
-    `summary` names for people the attempt, from 1, and the budget that binds.
+    `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
+    is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
     """
 
     state: RetryStateWord = "none"
@@ -106,16 +106,16 @@ class RetryState(Answer):
 
 
 class WhyPending(Answer):
-    """What holds a session that waits, in a word; in words for people it is `pending_reason`."""
+    """Why a session waits, as a code. `pending_reason` explains it in words."""
 
     reason: Reason = ""
     ahead: int = 0
 
 
 class Session(ChainMember):
-    """A session with all that is known of it.
+    """A session with all details.
 
-    With `warnings`: A session that was submitted.
+    With `warnings`: The submitted session.
     """
 
     id: str
@@ -191,10 +191,11 @@ class Attempt(Answer):
 
 
 class Decision(Answer):
-    """What was decided after a failure and why; `delay` in seconds.
+    """The decision after a failure, and its reasons. `delay` is in seconds.
 
-    `resources` are what the next attempt gets in place of this one's. `paced`: it has a slot under
-    the storm limits; `requested_by` asked for the retry that waits for its slot.
+    `resources` are those of the next attempt if they differ. `paced`: the retry has a slot under
+    the storm limits. `requested_by` is the user who requested a retry by hand that waits for its
+    slot.
     """
 
     session_id: str
@@ -225,7 +226,7 @@ class Decision(Answer):
 
 
 class Event(Answer):
-    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    """An event of a session. A stream of a session continues after an `id`, a stream of a job set
     after a `cursor`.
     """
 
@@ -243,7 +244,7 @@ class Event(Answer):
 
 
 class JobSet(Answer):
-    """Sessions of one project (`domain/name`) that were submitted under one name."""
+    """A job set: sessions of one project (`domain/name`) that were submitted under one name."""
 
     name: str
     project: str = ""
@@ -252,7 +253,7 @@ class JobSet(Answer):
 
 
 class BulkOutcome(Answer):
-    """What became of one item: `created`, `exists` (its `creation_id` was known) or `refused`."""
+    """The outcome of one item: `created`, `exists` (its `creation_id` was known) or `refused`."""
 
     outcome: str
     session_id: str | None = None
@@ -261,9 +262,9 @@ class BulkOutcome(Answer):
 
 
 class BulkChange(Refusable):
-    """What became of one session: `retried`, `scheduled` (its slot is at `due_at`) or `refused`.
+    """The outcome for one session: `retried`, `scheduled` (for the slot at `due_at`) or `refused`.
 
-    Of a dry run `next_session_id` is null.
+    In a dry run `next_session_id` is null.
     """
 
     session_id: str
@@ -274,10 +275,10 @@ class BulkChange(Refusable):
 
 
 class BulkChanges(Answer):
-    """An outcome for each session, newest first.
+    """One outcome for each session, newest first.
 
-    If there are more sessions than one call takes, `next` is what the next call sends as `after`,
-    and `remaining` how many they are, counted up to 10,000.
+    If more sessions match than one call takes, send `next` as `after` in the next call. `remaining`
+    is the number of sessions left, counted up to 10,000.
     """
 
     dry_run: bool = False
@@ -287,10 +288,10 @@ class BulkChanges(Answer):
 
 
 class AuditEntry(Answer):
-    """Who did what, through which door.
+    """An audit entry: who did what, and through which interface (`door`).
 
-    Of a change of the configuration `before` and `after` are the fields that differ, of what was
-    done to a session or a task both are null, and `data` tells the circumstances.
+    For a change of the configuration, `before` and `after` are the fields that differ. For an
+    action on a session or a task both are null, and `data` has the details.
     """
 
     id: int
@@ -311,7 +312,7 @@ class AuditEntry(Answer):
 
 
 class Whoami(Answer):
-    """The bearer of the token."""
+    """The owner of the token."""
 
     username: str
     cluster_admin: bool = False
@@ -322,9 +323,9 @@ class Whoami(Answer):
 
 
 class RetryDefaults(Versioned):
-    """The inline policy and the bounds of one scope; absent fields are inherited.
+    """The inline policy and the bounds of a scope. Absent fields are inherited.
 
-    `effective` and `effective_bounds` are there with `?effective=true`.
+    `effective` and `effective_bounds` are present with `?effective=true`.
     """
 
     scope: str = ""
@@ -336,9 +337,9 @@ class RetryDefaults(Versioned):
 
 
 class RetrySettings(Versioned):
-    """The switch of one scope, and the one that holds with those above it.
+    """The kill switch of a scope, and the one in effect, which includes the scopes above.
 
-    The fields that may be absent are the cluster's only.
+    Optional fields exist only for the cluster.
     """
 
     scope: str = ""
@@ -352,7 +353,7 @@ class RetrySettings(Versioned):
 
 
 class QuotaStanding(Answer):
-    """A quota that holds in a scope: whose it is, and how it stands, as quantities."""
+    """A quota that applies in a scope: its owner, its limit and its usage, as quantities."""
 
     scope: str
     name: str
@@ -361,7 +362,7 @@ class QuotaStanding(Answer):
 
 
 class Quotas(Answer):
-    """The limits of one scope, null where there is none; `usage` has those of its domain, too."""
+    """The limits of a scope; null means no limit. `usage` includes the limits of its domain."""
 
     scope: str
     sessions: int | None = None
@@ -371,14 +372,14 @@ class Quotas(Answer):
 
 
 class PolicyUses(Answer):
-    """Where a policy is named: queues that one may see, and whether it is the default."""
+    """The uses of a policy: the queues that you may see, and whether it is the default."""
 
     queues: list[str] = Field(default_factory=list)
     default: bool = False
 
 
 class PolicyStatus(Answer):
-    """What Reprise adds to a policy's document."""
+    """The status that Reprise adds to a policy document."""
 
     revision: int = 0
     created_at: datetime | None = None
@@ -389,7 +390,7 @@ class PolicyStatus(Answer):
 
 
 class NamedRetryPolicy(Versioned):
-    """A policy: its document, and a `status`."""
+    """A policy: its document and its `status`."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -399,7 +400,7 @@ class NamedRetryPolicy(Versioned):
 
 
 class PolicyRevision(Answer):
-    """What a policy said from one edit to the next."""
+    """A revision of a policy: its content between two edits."""
 
     revision: int
     created_at: datetime | None = None
@@ -418,7 +419,9 @@ class FailureCategory(Versioned):
 
 
 class QueueUsage(Answer):
-    """What a queue holds, as it was last added up; priorities decay toward the share."""
+    """The usage of a queue when it was last computed. The priority decays toward the current
+    share.
+    """
 
     used: dict[str, str] = Field(default_factory=dict)
     share: float = 0.0
@@ -428,7 +431,7 @@ class QueueUsage(Answer):
 
 
 class Queue(Addressed, Versioned):
-    """A queue of a project; a lower factor is more important."""
+    """A queue of a project. A lower factor means a higher priority."""
 
     project: str
     name: str
@@ -443,9 +446,9 @@ class Queue(Addressed, Versioned):
 
 
 class Webhook(Answer):
-    """A URL that is told of a project's events.
+    """A webhook: a URL that receives a project's events.
 
-    With `secret`: The answer that tells the secret, this once.
+    With `secret`: The answer with the secret, which is shown only once.
     """
 
     id: str
@@ -485,20 +488,20 @@ class WebhookDelivery(Answer):
 
 
 class Redelivered(Answer):
-    """How many deliveries are sent again."""
+    """The number of deliveries that are sent again."""
 
     redelivered: int
 
 
 class Domain(Answer):
-    """The outermost tenant."""
+    """A domain: a group of projects."""
 
     name: str
     created_at: datetime | None = None
 
 
 class Project(OfDomain):
-    """A team's share of a domain."""
+    """A project: one team's part of a domain."""
 
     domain: str
     name: str
@@ -506,7 +509,9 @@ class Project(OfDomain):
 
 
 class Membership(Placed):
-    """A user's role in a project (`domain/name`), or in all projects of a domain: one is null."""
+    """A user's role in a project (`domain/name`) or in all projects of a domain. One of the two
+    is null.
+    """
 
     id: int
     user: str
@@ -516,10 +521,9 @@ class Membership(Placed):
 
 
 class Token(Answer):
-    """A bearer token, by its first characters; its bearer is a user or an executor.
+    """A bearer token of a user or an executor. `prefix` holds its first characters.
 
-    With `token`, `warnings`: A token that was made now; `token` is what it is used by, told this
-    once.
+    With `token`, `warnings`: A new token. `token` is the secret; it is shown only once.
     """
 
     prefix: str
@@ -537,7 +541,7 @@ class Token(Answer):
 
 
 class ExecutorNode(Answer):
-    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+    """A node as the executor last reported it. Amounts are Kubernetes quantities."""
 
     name: str
     allocatable: dict[str, str | float] = Field(default_factory=dict)
@@ -547,11 +551,11 @@ class ExecutorNode(Answer):
 
 
 class Executor(Answer):
-    """Who runs sessions beside one cluster.
+    """An executor: the agent that runs sessions in one cluster.
 
     With `nodes`: An executor with all of its nodes.
 
-    With `token`: A new executor, and its token, which is told this once.
+    With `token`: A new executor and its token. The token is shown only once.
     """
 
     name: str
@@ -576,7 +580,7 @@ class Executor(Answer):
 
 
 class ExecutorToken(Answer):
-    """The only token of an executor, which is told this once."""
+    """The new and only token of an executor. It is shown only once."""
 
     name: str
     token: str
@@ -599,7 +603,7 @@ class ExecutorLease(Answer):
 
 
 class Drained(Answer):
-    """What a drain did."""
+    """The result of a drain."""
 
     name: str
     asked: int = 0
@@ -609,14 +613,14 @@ class Drained(Answer):
 
 
 class RetriesWaiting(Answer):
-    """Retries that wait for their time, and for a switch."""
+    """The number of retries that wait for their time, and of those that a switch holds."""
 
     scheduled: Counted = Field(default_factory=Counted)
     held: Counted = Field(default_factory=Counted)
 
 
 class Pace(Windowed):
-    """What happened in the last `window` seconds: ten, or less where very much happens."""
+    """Counts of the last `window` seconds: 10, or fewer under high load."""
 
     window: float = 10.0
     submitted: int = 0
@@ -629,7 +633,7 @@ class Pace(Windowed):
 
 
 class QueueLook(Addressed):
-    """A queue in which something waits or runs."""
+    """A queue with waiting or running sessions."""
 
     project: str
     name: str
@@ -642,9 +646,11 @@ class QueueLook(Addressed):
 
 
 class Overview(Answer):
-    """The projects that one may see, as of `at`; `executors` is null for all but cluster admins.
+    """The state of the projects that you may see, at the time `at`. `executors` is null except for
+    cluster admins.
 
-    `queues` has those that hold most first, `more_queues` says how many others have work.
+    `queues` is sorted by usage, highest first. `more_queues` is the number of other queues with
+    work.
     """
 
     at: datetime
@@ -658,10 +664,10 @@ class Overview(Answer):
 
 
 class SimulatedAttempt(Answer):
-    """One attempt and what was decided about its end.
+    """One attempt and the decision about its end.
 
-    After a success `action` is null and so is all else. `used` is what the paying budget had spent
-    before, `resources` all that the next attempt gets; null if there is none.
+    After a success `action` and all other fields are null. `used` is what the budget had spent
+    before. `resources` are those of the next attempt; null if there is none.
     """
 
     attempt: int = 0
@@ -681,14 +687,16 @@ class SimulatedAttempt(Answer):
 
 
 class SimulatedChain(Answer):
-    """What a chain would have come to; `retrying`: nothing more is known of it."""
+    """The outcome that a chain would have had. `retrying`: the outcome of the next attempt is
+    unknown.
+    """
 
     attempts: list[SimulatedAttempt] = Field(default_factory=list)
     outcome: str = ""
 
 
 class ChangedChain(Answer):
-    """A chain that would have come to something else."""
+    """A chain whose outcome the draft would have changed."""
 
     root: str = ""
     was: str = ""
@@ -696,9 +704,9 @@ class ChangedChain(Answer):
 
 
 class SimulationSummary(Answer):
-    """The sums: retries by cause and by rule, decisions by reason.
+    """The totals: retries by cause and by rule, decisions by reason.
 
-    `changed` has the first 1,000. What is added is told of history only.
+    `changed` has the first 1,000 chains. The added attempts and seconds are for history only.
     """
 
     chains: int = 0
@@ -712,7 +720,7 @@ class SimulationSummary(Answer):
 
 
 class Simulation(Answer):
-    """All decisions, chain by chain, and the sums."""
+    """The decisions of each chain, and the totals."""
 
     chains: list[SimulatedChain] = Field(default_factory=list)
     summary: SimulationSummary = Field(default_factory=SimulationSummary)

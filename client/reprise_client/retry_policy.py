@@ -9,7 +9,7 @@ from reprise_client.retry_policy_fields import RetryPolicyFields
 
 
 class RetryPolicy(RetryPolicyFields):
-    """How often and when a chain is retried; all times are in seconds.
+    """When and how often a chain is retried. All times are in seconds.
 
     A field that is not given is inherited. A null is a value: with a null `max_preemption_retries`
     a platform cause spends `max_retries`, and other nulls mean no limit. The server checks the

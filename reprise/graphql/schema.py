@@ -57,11 +57,11 @@ class Query(
     NodeQueries,
     graphene.ObjectType,
 ):
-    """All that can be read. `extensions` of errors are what REST tells as a problem."""
+    """All queries. The `extensions` of an error have the fields of REST's problem."""
 
 
 class Mutation(ExecutorMutations, Mutations, graphene.ObjectType):
-    """All that can be changed. What was refused is told in `errors` of each payload."""
+    """All mutations. The `errors` of a payload say why nothing was changed."""
 
 
 def _schema() -> graphene.Schema:

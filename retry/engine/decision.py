@@ -17,7 +17,7 @@ TraceStep = dict[str, Any]
 
 
 class Mode(StrEnum):
-    """The kill switch: `paused` decides as usual and holds the retries, `off` refuses them."""
+    """The kill switch. `paused`: decisions are made, but retries are held. `off`: no retries."""
 
     ON = "on"
     PAUSED = "paused"

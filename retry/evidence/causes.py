@@ -8,7 +8,7 @@ from retry.evidence.termination import ContainerFacts, Termination, message_tail
 
 
 class RetryCause(StrEnum):
-    """The causes in the order of their rows: of two facts, the one that stands higher decides."""
+    """The causes, highest rank first. If facts show several causes, the highest decides."""
 
     USER_CANCELLED = "user_cancelled"
     VALIDATION_ERROR = "validation_error"

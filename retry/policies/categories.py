@@ -11,7 +11,7 @@ MAX_MATCHERS = 100
 
 
 class CategoryMatcher(Matcher):
-    """One way to know a category. Init containers are looked at, too."""
+    """One matcher of a failure category. It also looks at init containers."""
 
     on_pod_message: MessagePattern | None = None
 
@@ -25,7 +25,7 @@ CategoryMatchers = Annotated[
 
 
 class FailureCategory(Part):
-    """A name; a failure belongs to it if one of the matchers holds."""
+    """A failure category. A failure belongs to it if any of its matchers matches."""
 
     name: PlainName
     matchers: CategoryMatchers

@@ -70,7 +70,7 @@ class Part(BaseModel):
 
 
 class BackoffPart(Part):
-    """Exponential; without jitter unless a jitter field is given."""
+    """An exponential backoff. There is no jitter unless a jitter field is given."""
 
     initial_delay: Duration | None = None
     max_delay: PositiveDuration | None = None
@@ -80,20 +80,20 @@ class BackoffPart(Part):
 
 
 class AntiAffinity(Part):
-    """Whether the next attempt avoids the node of the one that failed."""
+    """Whether the next attempt avoids the node of the failed one."""
 
     mode: AvoidMode
 
 
 class MemoryGrowth(Part):
-    """The next attempt gets `factor` times the memory, at most `max`."""
+    """The next attempt gets `factor` times the memory, but at most `max`."""
 
     factor: GrowthFactor
     max: Amount | None = None
 
 
 class ResourcesPart(Part):
-    """How the next attempt's resources change."""
+    """How the resources of the next attempt change."""
 
     memory: MemoryGrowth
 
@@ -143,7 +143,7 @@ class Matcher(Part):
 
 
 class Rule(Matcher):
-    """One rule; the first that matches decides."""
+    """One rule of a policy. The first rule that matches decides."""
 
     name: RuleName | None = None
     action: Action
@@ -184,7 +184,7 @@ class Metadata(Part):
 
 
 class Spec(Part):
-    """What the policy decides."""
+    """The rules and the default action of a policy."""
 
     retry_limit: RetryLimit | None = None
     default_action: Action | None = None
@@ -216,7 +216,7 @@ def _our_version(value: object) -> object:
 
 
 class PolicyDocument(Part):
-    """A `RetryPolicy` as it is applied, shown and stored; Armada's version is read as our own."""
+    """A `RetryPolicy` document. Armada's `apiVersion` is accepted too."""
 
     api_version: Annotated[
         Literal["reprise/v1"],

@@ -155,10 +155,11 @@ class _Value(BaseModel):
 
 
 class InlinePolicy(_Value):
-    """How often and when a chain is retried; all times are in seconds.
+    """When and how often a chain is retried. All times are in seconds.
 
-    `max_preemption_retries` null: platform causes spend `max_retries`, too. `max_retry_delay` null:
-    only the hard ceiling of 24 h holds. `max_chain_duration` null: no limit.
+    If `max_preemption_retries` is null, platform causes count against `max_retries`. If
+    `max_retry_delay` is null, the limit is 24 h. If `max_chain_duration` is null, there is no
+    limit.
     """
 
     max_retries: Annotated[
@@ -216,7 +217,8 @@ class InlinePolicy(_Value):
 
 
 class Bounds(_Value):
-    """What a layer allows the layers below it to ask for; null is no bound. Seconds."""
+    """The bounds that a layer sets for the layers below it. Null means no bound. Times are in
+    seconds."""
 
     max_retries: Annotated[Retries | None, Meaning("the most that anybody below may ask for")] = (
         None

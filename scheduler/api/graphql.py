@@ -49,7 +49,7 @@ _LeaseShape: Any = shape_of(
 
 
 class ExecutorNode(_NodeShape, graphene.ObjectType):
-    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+    """A node as the executor last reported it. Amounts are Kubernetes quantities."""
 
     class Meta:
         default_resolver = field_of
@@ -74,14 +74,14 @@ ExecutorLeaseConnection = connection_to(ExecutorLease)
 
 
 class Executor(_ExecutorShape, graphene.ObjectType):
-    """Who runs sessions beside one cluster."""
+    """An executor: the agent that runs sessions in one cluster."""
 
     class Meta:
         interfaces = (Node,)
         default_resolver = field_of
 
     nodes = pages(ExecutorNodeConnection, "Its nodes by name.")
-    leases = pages(ExecutorLeaseConnection, "What it holds, the oldest lease first.")
+    leases = pages(ExecutorLeaseConnection, "Its leases, oldest first.")
 
     @staticmethod
     def resolve_id(source: Peer[Any], _info: Any) -> str:
@@ -114,7 +114,7 @@ class ExecutorQueries:
     executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
     overview = one(
         type_of(overview_shapes.Overview),
-        "What waits, what runs, how fast it goes and why it fails, just now.",
+        "The current state: what waits, what runs, the throughput and the causes of failures.",
         **arguments_of(OverviewFilter),
     )
 

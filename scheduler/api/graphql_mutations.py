@@ -12,7 +12,7 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.requests.bodies import CordonBody
 
-_TOKEN_HELP = "What its agent sends as the bearer; told this once."  # noqa: S105  # a description
+_TOKEN_HELP = "The secret that the agent sends as the bearer token. It is shown only once."  # noqa: S105  # a description
 
 
 class OfExecutor:
@@ -22,7 +22,7 @@ class OfExecutor:
 
 
 class CreateExecutor(Change):
-    """Make an executor."""
+    """Create an executor."""
 
     class Meta:
         body = ExecutorCreate
@@ -38,7 +38,7 @@ class CreateExecutor(Change):
 
 
 class UpdateExecutor(Change):
-    """Change what is named of an executor."""
+    """Change the given fields of an executor."""
 
     class Meta:
         body = ExecutorFields
@@ -55,7 +55,7 @@ class UpdateExecutor(Change):
 
 
 class DeleteExecutor(Deletion):
-    """Delete an executor that holds no leases, and its tokens."""
+    """Delete an executor without leases, and its tokens."""
 
     Input = OfExecutor
 
@@ -67,7 +67,7 @@ class DeleteExecutor(Deletion):
 
 
 class CordonExecutor(Change):
-    """Close an executor: it gets no new leases, what runs goes on."""
+    """Cordon an executor: it gets no new leases. Its running sessions continue."""
 
     class Meta:
         body = CordonBody
@@ -84,7 +84,7 @@ class CordonExecutor(Change):
 
 
 class UncordonExecutor(Change):
-    """Open an executor again; on an open one it does nothing."""
+    """Uncordon an executor. An executor that is not cordoned does not change."""
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
@@ -97,24 +97,23 @@ class UncordonExecutor(Change):
 
 
 class DrainExecutor(Change):
-    """Close an executor and preempt what runs there, until it is uncordoned.
-
-    The runs are being stopped when this answers; `leaseCount` of the executor tells when they have
-    gone. Repeating it is fine.
-    """
+    """Drain an executor: cordon it and preempt its sessions. When the call returns, the runs are
+    being stopped. `leaseCount` of the executor shows how many are left. The call can be
+    repeated."""
 
     class Meta:
         body = DrainBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
-    asked = graphene.Int(description="Runs that this call asked to stop.")
+    asked = graphene.Int(description="The number of runs that this call asked to stop.")
     returned = graphene.Int(
-        description="Leases that it had not accepted: they went back to their queues, uncounted."
+        description="The number of leases that the executor had not accepted. They went back to "
+        "their queues and were not counted."
     )
-    left = graphene.Int(description="Leases that it still has.")
+    left = graphene.Int(description="The number of leases that the executor still has.")
     kept = graphene.Int(
-        description="Of these, interactive and inference sessions, which run on to their own end."
+        description="Of these, the interactive and inference sessions, which run to their own end."
     )
 
     @classmethod
@@ -126,11 +125,8 @@ class DrainExecutor(Change):
 
 
 class RenewExecutorToken(Change):
-    """Make a new token, and revoke all others of this executor.
-
-    An agent that runs with an older one is refused from then on: give it the new one and start it
-    again before its leases end.
-    """
+    """Create a new token, and revoke all others of this executor. An agent with an older token is
+    refused from then on. Give it the new token and restart it before its leases expire."""
 
     Input = OfExecutor
     executor = graphene.Field(Executor)

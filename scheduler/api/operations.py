@@ -33,7 +33,7 @@ MAX_PROJECTS = 1_000
 
 
 class ExecutorFields(BaseModel):
-    """What can be changed of an executor."""
+    """The changeable fields of an executor."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -89,7 +89,7 @@ def change(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
 
 
 def delete(actor: Actor, name: str) -> None:
-    """Delete an executor that holds no leases, and its tokens."""
+    """Delete an executor without leases, and its tokens."""
     executor_delete(_found(actor, name), by=actor.name)
 
 

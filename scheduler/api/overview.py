@@ -38,7 +38,7 @@ class OverviewView(RestView):
         responses=shapes.Overview,
     )
     def get(self, request: Request) -> Response:
-        """What waits, what runs, how fast it goes and why it fails, just now."""
+        """The current state: what waits, what runs, the throughput and the causes of failures."""
         wanted = query_of(OverviewFilter, request.query_params)
         return Response(overview_json(overview(self.actor, wanted.project)))
 

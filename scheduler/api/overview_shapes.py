@@ -8,21 +8,21 @@ from scheduler.api.registry_shapes import Executor
 
 
 class Counted(BaseModel):
-    """A number; with `more` the least that there are."""
+    """A count. If `more` is true, it is a lower bound."""
 
     value: int
     more: bool
 
 
 class RetriesWaiting(BaseModel):
-    """Retries that wait for their time, and for a switch."""
+    """The number of retries that wait for their time, and of those that a switch holds."""
 
     scheduled: Counted
     held: Counted
 
 
 class Pace(BaseModel):
-    """What happened in the last `window` seconds: ten, or less where very much happens."""
+    """Counts of the last `window` seconds: 10, or fewer under high load."""
 
     window: float
     submitted: int
@@ -37,7 +37,7 @@ class Pace(BaseModel):
 
 
 class QueueLook(BaseModel):
-    """A queue in which something waits or runs."""
+    """A queue with waiting or running sessions."""
 
     project: str
     name: str
@@ -52,9 +52,11 @@ class QueueLook(BaseModel):
 
 
 class Overview(BaseModel):
-    """The projects that one may see, as of `at`; `executors` is null for all but cluster admins.
+    """The state of the projects that you may see, at the time `at`. `executors` is null except for
+    cluster admins.
 
-    `queues` has those that hold most first, `more_queues` says how many others have work.
+    `queues` is sorted by usage, highest first. `more_queues` is the number of other queues with
+    work.
     """
 
     at: datetime

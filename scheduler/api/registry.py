@@ -67,7 +67,7 @@ class ExecutorsView(RestView):
         responses={201: shapes.ExecutorWithToken},
     )
     def post(self, request: Request) -> Response:
-        """Make an executor; its token is told this once."""
+        """Create an executor. Its token is shown only once."""
         name, token = operations.create(self.actor, body_of(request))
         made = executor_json(executor_get(self.actor, name), database_now())
         return self.created({**made, "token": token}, f"{name}/")
@@ -105,13 +105,13 @@ class ExecutorView(OneExecutorView):
         operation_id="executor_change", request=ExecutorFields, responses=shapes.Executor
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Change what is named."""
+        """Change the given fields."""
         operations.change(self.actor, name, body_of(request))
         return self.answer(name)
 
     @extend_schema(operation_id="executor_delete", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Delete an executor that holds no leases, and its tokens."""
+        """Delete an executor without leases, and its tokens."""
         operations.delete(self.actor, name)
         return Response(status=204)
 
@@ -125,7 +125,7 @@ class ExecutorCordonView(OneExecutorView):
         operation_id="executor_cordon", request=CordonBody, responses={200: shapes.Executor}
     )
     def post(self, request: Request, name: str) -> Response:
-        """Close the executor: it gets no new leases, what runs goes on."""
+        """Cordon the executor: it gets no new leases. Its running sessions continue."""
         operations.cordon(self.actor, name, body_of(request))
         return self.answer(name)
 
@@ -137,7 +137,7 @@ class ExecutorUncordonView(OneExecutorView):
 
     @extend_schema(operation_id="executor_uncordon", request=None, responses={200: shapes.Executor})
     def post(self, request: Request, name: str) -> Response:
-        """Open the executor again; on an open one it does nothing."""
+        """Uncordon the executor. An executor that is not cordoned does not change."""
         require_no_body(request)
         operations.uncordon(self.actor, name)
         return self.answer(name)
@@ -152,10 +152,10 @@ class ExecutorDrainView(OneExecutorView):
         operation_id="executor_drain", request=DrainBody, responses={200: shapes.DrainedExecutor}
     )
     def post(self, request: Request, name: str) -> Response:
-        """Close the executor and preempt what runs there, until it is uncordoned.
+        """Drain the executor: cordon it and preempt its sessions.
 
-        The runs are being stopped when this answers; `lease_count` of the executor tells when they
-        have gone. Repeating it is fine.
+        When the call returns, the runs are being stopped. `lease_count` of the executor shows how
+        many are left. The call can be repeated.
         """
         done = operations.drain(self.actor, name, body_of(request))
         return Response({"name": name, **done._asdict()})
@@ -170,10 +170,10 @@ class ExecutorTokenView(OneExecutorView):
         operation_id="executor_token", request=None, responses={201: shapes.ExecutorToken}
     )
     def post(self, request: Request, name: str) -> Response:
-        """Make a new token, told this once, and revoke all others of this executor.
+        """Create a new token, which is shown only once, and revoke all others of this executor.
 
-        An agent that runs with an older one is answered 401 from then on: give it the new one and
-        start it again before its leases end.
+        An agent with an older token gets 401 from then on. Give it the new token and restart it
+        before its leases expire.
         """
         require_no_body(request)
         token = operations.token_renew(self.actor, name)
@@ -191,7 +191,7 @@ class ExecutorLeasesView(OneExecutorView):
         responses=shapes.ExecutorLeasePage,
     )
     def get(self, request: Request, name: str) -> Response:
-        """List what the executor holds, the oldest lease first."""
+        """List the leases of the executor, oldest first."""
         executor = self.executor(name)
         query_of(PageQuery, request.query_params)
         paginator = RowCursor("fencing_token")

@@ -11,14 +11,14 @@ from sessions_app.core.states import Status
 
 
 class ProjectTrouble(BaseModel):
-    """The trouble that keeps an executor from the sessions of one project."""
+    """The reason why an executor cannot start sessions of one project."""
 
     project: str
     trouble: str
 
 
 class Executor(BaseModel):
-    """Who runs sessions beside one cluster."""
+    """An executor: the agent that runs sessions in one cluster."""
 
     name: str
     health: Health
@@ -55,7 +55,7 @@ class ExecutorPage(BaseModel):
 
 
 class ExecutorNode(BaseModel):
-    """A node as the executor last told of it; amounts are Kubernetes quantities."""
+    """A node as the executor last reported it. Amounts are Kubernetes quantities."""
 
     name: str
     allocatable: dict[str, str | float]
@@ -71,13 +71,13 @@ class ExecutorWithNodes(Executor):
 
 
 class ExecutorWithToken(Executor):
-    """A new executor, and its token, which is told this once."""
+    """A new executor and its token. The token is shown only once."""
 
     token: str
 
 
 class ExecutorToken(BaseModel):
-    """The only token of an executor, which is told this once."""
+    """The new and only token of an executor. It is shown only once."""
 
     name: str
     token: str
@@ -101,7 +101,7 @@ class ExecutorLease(BaseModel):
 
 
 class ExecutorLeasePage(BaseModel):
-    """Leases, the oldest first."""
+    """Leases, oldest first."""
 
     next: str | None
     previous: str | None
@@ -109,14 +109,14 @@ class ExecutorLeasePage(BaseModel):
 
 
 class DrainedExecutor(BaseModel):
-    """What a drain did."""
+    """The result of a drain."""
 
     name: str
     asked: int
-    """Runs that this call asked to stop."""
+    """The number of runs that this call asked to stop."""
     returned: int
     """Leases that the executor had not accepted: they went back to their queues, uncounted."""
     left: int
-    """Leases that it still has."""
+    """The number of leases that the executor still has."""
     kept: int
     """The leases among `left` whose interactive and inference sessions run on to their own end."""

@@ -42,7 +42,7 @@ class LeaseView(WireView):
         operation_id="executors_lease", request=wire.LeaseCall, responses=wire.LeaseAnswer
     )
     def post(self, request: Request, name: str) -> HttpResponse:
-        """Heartbeat, renewal and lease in one."""
+        """Send a heartbeat, renew the leases and get new ones."""
         self.check(name)
         call = wire.LeaseCall.model_validate(body_of(request))
         return _response(lease_once(name, call))
@@ -55,7 +55,7 @@ class ReportsView(WireView):
         operation_id="executors_reports", request=wire.ReportsCall, responses=wire.OutcomesAnswer
     )
     def post(self, request: Request, name: str) -> HttpResponse:
-        """Apply reports; one outcome each."""
+        """Apply reports. The answer has one outcome for each."""
         self.check(name)
         call = wire.ReportsCall.model_validate(body_of(request))
         outcomes = reports_apply(name, call.incarnation, call.reports)
@@ -69,7 +69,7 @@ class ReturnView(WireView):
         operation_id="executors_return", request=wire.ReturnCall, responses=wire.OutcomesAnswer
     )
     def post(self, request: Request, name: str) -> HttpResponse:
-        """Take leases back; one outcome each."""
+        """Hand leases back. The answer has one outcome for each."""
         self.check(name)
         call = wire.ReturnCall.model_validate(body_of(request))
         outcomes = returns_apply(name, call.incarnation, call.returns)
@@ -81,7 +81,7 @@ class LogsView(WireView):
 
     @extend_schema(operation_id="executors_logs", request=wire.LogsCall, responses=wire.LogsAnswer)
     def post(self, request: Request, name: str) -> HttpResponse:
-        """Store output; says for each chunk from where to go on."""
+        """Store output. The answer gives the next offset for each chunk."""
         self.check(name)
         call = wire.LogsCall.model_validate(body_of(request))
         replaced: Conflict | None = None

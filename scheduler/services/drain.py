@@ -30,7 +30,7 @@ class Drained(NamedTuple):
     """The counts of one drain call, and of what is left on the executor."""
 
     asked: int
-    """Runs that this call asked to stop."""
+    """The number of runs that this call asked to stop."""
     returned: int
     """Leases that were not accepted: they went back to their queues, uncounted."""
     left: int

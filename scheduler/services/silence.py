@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Health(StrEnum):
-    """What the age of an executor's heartbeat says of it."""
+    """The health of an executor, by the age of its heartbeat."""
 
     ALIVE = "alive"
     LATE = "late"

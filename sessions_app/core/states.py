@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Where one attempt stands."""
+    """The status of one attempt."""
 
     PENDING = "PENDING"
     SCHEDULED = "SCHEDULED"
@@ -28,7 +28,7 @@ class Phase(StrEnum):
 
 
 class RetryState(StrEnum):
-    """What becomes of a session after its end, seen from the session."""
+    """The retry state of a session."""
 
     NONE = "none"
     SCHEDULED = "scheduled"

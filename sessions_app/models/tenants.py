@@ -52,7 +52,7 @@ class Project(models.Model):
 
 
 class Role(models.TextChoices):
-    """What a member may do, each including the ones before it."""
+    """The role of a member. Each role includes the ones before it."""
 
     VIEWER = "viewer"
     MEMBER = "member"

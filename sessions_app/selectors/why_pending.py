@@ -11,7 +11,7 @@ from sessions_app.selectors.quotas import quota_holding
 
 
 class Reason(StrEnum):
-    """What holds a waiting session, the strongest first."""
+    """Reasons why a session waits, the strongest first."""
 
     QUOTA = "quota"
     QUEUE_CORDONED = "queue_cordoned"

@@ -62,7 +62,11 @@ def test_a_run_is_stopped_and_its_retry_counts_from_the_request(at: Project, pla
     session = preempted(at, played, retry_policy=asked, termination_grace_period=7)
     assert (session.status, session.status_message) == ("TERMINATING", WHY)
     event = SessionEvent.objects.filter(session_id=session.pk).latest("seq")
-    assert (event.type, event.data["by"], event.data["reason"]) == ("session.terminating", "eve", WHY)
+    assert (event.type, event.data["by"], event.data["reason"]) == (
+        "session.terminating",
+        "eve",
+        WHY,
+    )
     for _ in range(2):  # repeated until it is gone
         played.lease()
         (stop,) = played.answer["stops"]

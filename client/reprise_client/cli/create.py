@@ -64,7 +64,7 @@ def project(
     ctx: typer.Context,
     address: Annotated[str, typer.Argument(metavar="DOMAIN/NAME", help="Where, and its name.")],
 ) -> None:
-    """Make a project with its default queue."""
+    """Create a project and its default queue."""
     within, slash, name = address.partition("/")
     if not slash:
         raise CommandError(f"{address!r} is not of the form DOMAIN/NAME", USAGE)

@@ -156,7 +156,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
 ) -> None:
-    """Delete an executor that holds no leases, and its tokens."""
+    """Delete an executor without leases, and its tokens."""
     get.delete(ctx, "executor", name, yes=yes)
 
 

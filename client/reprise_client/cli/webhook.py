@@ -94,7 +94,7 @@ def deliveries(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List what was sent and what waits, newest first."""
+    """List the deliveries of a webhook, sent and waiting, newest first."""
     client = client_of(ctx)
     number = webhook_typed(client, webhook).id
     asked = {"state": state and state.value, "session": session, "page_size": min(limit, 500)}
@@ -152,7 +152,7 @@ def pause(
     *,
     reason: Annotated[str, typer.Option(help="Why, for whoever wonders.")],
 ) -> None:
-    """Send nothing more; what happens meanwhile waits in the log."""
+    """Pause the webhook. Events of the pause are sent after it is resumed."""
     client = client_of(ctx)
     done = client.webhook_pause(webhook_typed(client, webhook).id, reason)
     typer.echo(f"webhook/{done.id} paused")
@@ -173,7 +173,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
 ) -> None:
-    """Delete a webhook with the log of its deliveries."""
+    """Delete a webhook and its deliveries."""
     get.delete(ctx, "webhook", webhook, yes=yes)
 
 

@@ -25,10 +25,10 @@ _Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
 
 
 class AuditEntry(_Shape, graphene.ObjectType):
-    """Who did what, through which door.
+    """An audit entry: who did what, and through which interface (`door`).
 
-    Of a change of the configuration `before` and `after` are the fields that differ, of what was
-    done to a session or a task both are null, and `data` tells the circumstances.
+    For a change of the configuration, `before` and `after` are the fields that differ. For an
+    action on a session or a task both are null, and `data` has the details.
     """
 
     class Meta:
@@ -43,7 +43,7 @@ class AuditQueries:
 
     audit = pages(
         AuditEntryConnection,
-        "Who changed and who dispatched what, newest first, where one may configure.",
+        "The audit entries of the scopes that you may configure, newest first.",
         **arguments_of(AuditFilter, kinds={"session": graphene.ID, "chain": graphene.ID}),
     )
 

@@ -27,8 +27,8 @@ def connection_to(node: Any) -> Any:
 
 def pages(connection: Any, description: str, **arguments: Any) -> graphene.Field:
     """Return a field that gives one page of a connection."""
-    first = graphene.Int(default_value=PAGE, description=f"How many, 1 to {MAX_PAGE}.")
-    after = graphene.String(description="The cursor behind which the page begins.")
+    first = graphene.Int(default_value=PAGE, description=f"The page size, 1 to {MAX_PAGE}.")
+    after = graphene.String(description="The cursor after which the page starts.")
     return one(connection, description, first=first, after=after, **arguments)
 
 

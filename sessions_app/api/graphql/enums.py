@@ -21,18 +21,18 @@ def enumeration(name: str, values: Iterable[str], description: str) -> Any:
     return graphene.Enum(name, members, description=lambda value: None if value else description)
 
 
-SessionStatus = enumeration("SessionStatus", Status, "Where one attempt stands.")
+SessionStatus = enumeration("SessionStatus", Status, "The status of one attempt.")
 SessionType = enumeration(
-    "SessionType", SessionTypes.values, "What a session is; only `batch` is ever retried."
+    "SessionType", SessionTypes.values, "The type of a session. Only `batch` sessions are retried."
 )
-RetryCause = enumeration("RetryCause", Causes, "The one word for why a session ended.")
-RetryStateName = enumeration(
-    "RetryStateName", RetryState, "What becomes of a session after its end."
+RetryCause = enumeration("RetryCause", Causes, "The cause of a session's end.")
+RetryStateName = enumeration("RetryStateName", RetryState, "The retry state of a session.")
+RetryMode = enumeration("RetryMode", Mode, "The kill switch of a scope.")
+Role = enumeration(
+    "Role", Roles.values, "The role of a member. Each role includes those before it."
 )
-RetryMode = enumeration("RetryMode", Mode, "The switch of a scope.")
-Role = enumeration("Role", Roles.values, "What a member may do, each including those before it.")
 DeliveryState = enumeration(
-    "DeliveryState", DeliveryStates.values, "Where a delivery of a webhook stands."
+    "DeliveryState", DeliveryStates.values, "The state of a delivery of a webhook."
 )
 
 

@@ -17,7 +17,7 @@ _EventShape: Any = shape_of(shapes.Event, kinds={"id": BigInt})
 
 
 class Event(_EventShape, graphene.ObjectType):
-    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    """An event of a session. A stream of a session continues after an `id`, a stream of a job set
     after a `cursor`."""
 
     class Meta:

@@ -12,10 +12,8 @@ from sessions_app.api.graphql.peers import field_of
 
 
 class InlinePolicy(graphene.ObjectType):
-    """An inline policy, which as it is may be sent as an input.
-
-    Of the defaults of a scope, a field that is null is not set, unless `nulls` names it.
-    """
+    """An inline policy. It can be sent as an input without change. In the defaults of a scope, a
+    null field is not set unless `nulls` names it."""
 
     class Meta:
         default_resolver = field_of
@@ -24,7 +22,7 @@ class InlinePolicy(graphene.ObjectType):
     nulls = graphene.List(
         graphene.NonNull(PolicyNull),
         required=True,
-        description="The fields that are set to null, which is a value of its own.",
+        description="The fields that are set to null. For them null is a value.",
     )
 
     @staticmethod
@@ -34,7 +32,7 @@ class InlinePolicy(graphene.ObjectType):
 
 
 class Bounds(graphene.ObjectType):
-    """What a scope allows those below it to ask for; null is no bound."""
+    """The bounds that a scope sets for those below it. Null means no bound."""
 
     class Meta:
         default_resolver = field_of
@@ -43,7 +41,7 @@ class Bounds(graphene.ObjectType):
 
 
 class FieldLayer(graphene.ObjectType):
-    """Where the value of a field was set."""
+    """A field and the layer that sets it."""
 
     class Meta:
         default_resolver = field_of

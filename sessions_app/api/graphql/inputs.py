@@ -39,7 +39,9 @@ _KINDS: dict[Any, Any] = {
 _LITERALS = {
     frozenset({"batch", "interactive", "inference"}): enums.SessionType,
     frozenset({"failed", "delivered", "all"}): enums.enumeration(
-        "RedeliveredState", ("failed", "delivered", "all"), "What became of an event before."
+        "RedeliveredState",
+        ("failed", "delivered", "all"),
+        "The state of the deliveries to send again.",
     ),
 }
 _LISTS = (list, tuple, frozenset)
@@ -71,7 +73,7 @@ NULLABLE = tuple(
 PolicyNull = enums.enumeration(
     "PolicyNull",
     [to_camel_case(name) for name in NULLABLE],
-    "A field of an inline policy of which null is a value.",
+    "A field of an inline policy for which null is a value.",
 )
 
 
@@ -98,8 +100,8 @@ def input_of(
 
 
 _NULLS = (
-    "As it was read: the fields whose null is a value. If it is given, all others that are null "
-    "are not set; without it null is a value wherever it can be one."
+    "The fields that are set to null. If `nulls` is given, all other null fields are not set. "
+    "Without it, null is a value for every field that allows it."
 )
 _QUOTED = re.compile(r"`[a-z_]+`")
 

@@ -38,13 +38,13 @@ _Shape: Any = shape_of(shapes.JobSet, leave_out={"project"})
 
 
 class JobSet(_Shape, graphene.ObjectType):
-    """Sessions of one project that were submitted under one name."""
+    """A job set: sessions of one project that were submitted under one name."""
 
     class Meta:
         default_resolver = field_of
 
     project = graphene.Field(Project, required=True)
-    events = pages(EventConnection, "What happened to all of its sessions, in order.")
+    events = pages(EventConnection, "The events of all its sessions, in order.")
 
     @staticmethod
     def resolve_project(source: Peer[Row], info: Any) -> Any:
@@ -66,13 +66,13 @@ class JobSetQueries:
 
     job_set = one(
         JobSet,
-        "A job set of a project: the one that is named, the token's, or the default one.",
+        "A job set of a project: the given project, the token's, or the default one.",
         name=graphene.String(required=True),
         project=graphene.String(description="`domain/name`."),
     )
     job_sets = pages(
         JobSetConnection,
-        "The job sets that the log tells of, by project and name.",
+        "The job sets in the event log, by project and name.",
         **arguments_of(JobSetFilter),
     )
 

@@ -19,7 +19,7 @@ _finders: dict[str, Find] = {}
 
 
 class Node(relay.Node):
-    """What has an id of its own."""
+    """An object with a global id."""
 
     class Meta:
         name = "Node"
@@ -74,7 +74,7 @@ def _read(text: str) -> tuple[str, str]:
 class NodeQueries:
     """The root field `node(id)`."""
 
-    node = graphene.Field(Node, id=graphene.ID(required=True), description="A thing by its id.")
+    node = graphene.Field(Node, id=graphene.ID(required=True), description="An object by its id.")
 
     @staticmethod
     def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:

@@ -52,11 +52,11 @@ from sessions_app.services.resources.policies import policy_version
 _PolicyShape: Any = shape_of(shapes.Policy)
 _RevisionShape: Any = shape_of(shapes.PolicyRevision)
 _CategoryShape: Any = shape_of(shapes.Category, leave_out={"matchers"})
-VERSION = "Its `ETag` in REST: what it was when it was read."
+VERSION = "The version that was read: the `ETag` of REST."
 
 
 class RetryPolicyRevision(_RevisionShape, graphene.ObjectType):
-    """What a policy said from one edit to the next."""
+    """A revision of a policy: its content between two edits."""
 
     class Meta:
         default_resolver = field_of
@@ -73,10 +73,12 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
         default_resolver = field_of
 
     name = graphene.String(required=True)
-    domain = graphene.Field(Domain, description="Whose policy it is; of a project's: null.")
+    domain = graphene.Field(
+        Domain, description="The domain that owns the policy. Null for a policy of a project."
+    )
     project = graphene.Field(Project)
     version = graphene.String(required=True, description=VERSION)
-    revisions = pages(RetryPolicyRevisionConnection, "What it has said, newest first.")
+    revisions = pages(RetryPolicyRevisionConnection, "Its revisions, newest first.")
     resolve_project = staticmethod(resolve_project)
 
     @staticmethod
@@ -136,13 +138,13 @@ class PolicyQueries:
 
     retry_policy = one(
         RetryPolicy,
-        "A policy of exactly this scope: the cluster's, if none is named.",
+        "A policy of exactly this scope. Without a scope it is the cluster's.",
         name=graphene.String(required=True),
         **SCOPE,
     )
     retry_policies = pages(
         RetryPolicyConnection,
-        "The policies within reach of what one may see, oldest first.",
+        "The policies that apply to what you may see, oldest first.",
         **arguments_of(PolicyFilter),
     )
     failure_category = one(

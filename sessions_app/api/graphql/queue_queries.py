@@ -32,7 +32,7 @@ class QueueQueries:
     )
     queues = pages(
         QueueConnection,
-        "The queues of the projects that one may see, oldest first.",
+        "The queues of the projects that you may see, oldest first.",
         **arguments_of(QueueFilter),
     )
 

@@ -17,13 +17,13 @@ _Shape: Any = shape_of(shapes.Queue, leave_out={"project"})
 
 
 class Queue(_Shape, graphene.ObjectType):
-    """A queue of a project; a lower factor is more important."""
+    """A queue of a project. A lower factor means a higher priority."""
 
     class Meta:
         interfaces = (Node,)
         default_resolver = field_of
 
-    version = graphene.String(required=True, description="What `ifMatch` takes.")
+    version = graphene.String(required=True, description="The version to send as `ifMatch`.")
     project = graphene.Field(Project, required=True)
     resolve_project = staticmethod(resolve_project)
 

@@ -42,16 +42,16 @@ def _layers(description: str) -> graphene.List:
 
 
 class RetryDefaults(_DefaultsShape, graphene.ObjectType):
-    """The inline policy and the bounds of one scope; absent fields are inherited."""
+    """The inline policy and the bounds of a scope. Absent fields are inherited."""
 
     class Meta:
         default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
     effective = graphene.Field(InlinePolicy, required=True, description="The merge of all layers.")
-    effective_layers = _layers("Which layer each field of `effective` is from.")
+    effective_layers = _layers("The layer that sets each field of `effective`.")
     effective_bounds = graphene.Field(Bounds, required=True)
-    effective_bound_layers = _layers("Which layer each bound that there is comes from.")
+    effective_bound_layers = _layers("The layer that sets each bound.")
 
     @staticmethod
     def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
@@ -82,8 +82,8 @@ def _merged(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class RetrySettings(_SettingsShape, graphene.ObjectType):
-    """The switch of one scope, and the one that holds with those above it; all else is the
-    cluster's only."""
+    """The kill switch of a scope, and the one in effect, which includes the scopes above. All other
+    fields are for the cluster only."""
 
     class Meta:
         default_resolver = field_of

@@ -40,7 +40,7 @@ class DateTime(_Text):
 
 
 class UUID(_Text):
-    """An id of 32 hexadecimal digits with hyphens."""
+    """A UUID: 32 hexadecimal digits with hyphens."""
 
 
 class BigInt(Scalar):
@@ -67,7 +67,7 @@ class BigInt(Scalar):
 
 
 class JSON(Scalar):
-    """Any JSON value: an object of REST, with the names that it has there."""
+    """Any JSON value. Objects have the field names of REST."""
 
     @staticmethod
     def serialize(value: Any) -> Any:

@@ -44,7 +44,7 @@ _Filter: Any = filter_of(
 
 
 class SessionFilterInput(_Filter, graphene.InputObjectType):
-    """Which sessions are meant; all that is given must hold."""
+    """Selects sessions. All given conditions must hold."""
 
     class Meta:
         name = "SessionFilter"
@@ -55,12 +55,12 @@ class SessionQueries:
 
     session = one(
         Session,
-        "One session, if need be from the log.",
-        id=graphene.ID(required=True, description="Global, or as REST has it."),
+        "One session. If it was archived, it is read from the event log.",
+        id=graphene.ID(required=True, description="The global id or REST's id."),
     )
     sessions = pages(
         SessionConnection,
-        "The sessions of the projects that one may see.",
+        "The sessions of the projects that you may see.",
         filter=SessionFilterInput(),
         order_by=SessionOrder(default_value=NEWEST),
     )

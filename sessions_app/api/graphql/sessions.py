@@ -47,7 +47,7 @@ from sessions_app.selectors.policies import queues_visible
 from sessions_app.selectors.sessions import chains_of
 
 _PENDING = {"pending_reason", "why_pending"}
-_PENDING_HELP = "Of one session that is asked for alone: it takes a look at every executor."
+_PENDING_HELP = "Only for a query of one session, because it looks at every executor."
 type_of(shapes.SessionRetryState, kinds={"state": RetryStateName})
 _SessionShape: Any = shape_of(
     shapes.Session,
@@ -68,14 +68,14 @@ _DecisionShape: Any = shape_of(shapes.Decision, kinds={"cause": RetryCause})
 
 
 class RetryDecision(_DecisionShape, graphene.ObjectType):
-    """What was decided after a failure and why; `delay` in seconds."""
+    """The decision after a failure, and its reasons. `delay` is in seconds."""
 
     class Meta:
         default_resolver = field_of
 
 
 class Attempt(_AttemptShape, graphene.ObjectType):
-    """One attempt of a chain in a line; `attempt` counts from 0."""
+    """A short form of one attempt of a chain. `attempt` counts from 0."""
 
     class Meta:
         default_resolver = field_of
@@ -98,7 +98,7 @@ AttemptConnection = connection_to(Attempt)
 
 
 class Session(_SessionShape, graphene.ObjectType):
-    """One attempt at what was submitted; its chain are all of them."""
+    """One attempt of a submitted session. All attempts form its chain."""
 
     class Meta:
         interfaces = (Node,)
@@ -119,12 +119,14 @@ class Session(_SessionShape, graphene.ObjectType):
     session_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
     project = graphene.Field(Project, required=True)
     queue_name = graphene.String(required=True)
-    queue = graphene.Field(Queue, description="Null if it is not there any more.")
+    queue = graphene.Field(Queue, description="Null if the queue was deleted.")
     parent_session = graphene.Field(lambda: Session)
-    root_session = graphene.Field(lambda: Session, description="Null if it is in the log only.")
+    root_session = graphene.Field(
+        lambda: Session, description="Null if the root session was archived."
+    )
     attempts = pages(AttemptConnection, "Its chain, oldest first.")
-    retry_decision = graphene.Field(RetryDecision, description="Null while there is none.")
-    events = pages(EventConnection, "Its log, in order.")
+    retry_decision = graphene.Field(RetryDecision, description="Null if there is no decision.")
+    events = pages(EventConnection, "Its events, in order.")
     pending_reason = graphene.String(description=_PENDING_HELP)
     why_pending = graphene.Field(type_of(shapes.WhyPending), description=_PENDING_HELP)
 

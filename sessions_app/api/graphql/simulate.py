@@ -29,12 +29,11 @@ class SimulateQueries:
 
     simulate_retry_policy = one(
         type_of(shapes.Simulation),
-        "What draft policies would decide; the arguments are the body of "
-        "`POST /retry-policies/simulate/`.",
+        "Simulates draft policies. The arguments are the body of `POST /retry-policies/simulate/`.",
         first=graphene.Int(
             default_value=PAGE,
-            description=f"Of so many chains the decisions are told, 0 to {MAX_PAGE}; the sums "
-            "are of all.",
+            description="The maximum number of chains whose decisions are returned, 0 to "
+            f"{MAX_PAGE}. The totals are of all chains.",
         ),
         **arguments_of(SimulateBody, whole=True),
     )

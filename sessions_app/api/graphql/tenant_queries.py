@@ -52,7 +52,7 @@ _WhoAmIShape: Any = shape_of(session_shapes.WhoAmI, leave_out={"project"})
 
 
 class Membership(_MembershipShape, graphene.ObjectType):
-    """A user's role in a project, or in all projects of a domain: one is null."""
+    """A user's role in a project or in all projects of a domain. One of the two is null."""
 
     class Meta:
         interfaces = (Node,)
@@ -80,7 +80,7 @@ class Membership(_MembershipShape, graphene.ObjectType):
 
 
 class Token(_TokenShape, graphene.ObjectType):
-    """A bearer token, by its first characters; its bearer is a user or an executor."""
+    """A bearer token of a user or an executor. `prefix` holds its first characters."""
 
     class Meta:
         interfaces = (Node,)
@@ -96,12 +96,14 @@ class Token(_TokenShape, graphene.ObjectType):
 
 
 class Viewer(_WhoAmIShape, graphene.ObjectType):
-    """Who asks, and what their token is narrowed to."""
+    """The caller, and the scope that the token is restricted to."""
 
     class Meta:
         default_resolver = field_of
 
-    project = graphene.String(description="`domain/name`: the only one of the token.")
+    project = graphene.String(
+        description="`domain/name` of the only project that the token may use."
+    )
 
 
 render_memberships = one_by_one(membership_json)
@@ -121,10 +123,10 @@ TokenConnection = connection_to(Token)
 class TenantQueries:
     """The root fields of tenants."""
 
-    viewer = one(Viewer, "Who asks.")
+    viewer = one(Viewer, "The caller.")
     domain = one(Domain, "One domain.", name=graphene.String(required=True))
     domains = pages(
-        DomainConnection, "Those that one may see, by name.", **arguments_of(DomainFilter)
+        DomainConnection, "The domains that you may see, by name.", **arguments_of(DomainFilter)
     )
     project = one(
         Project,
@@ -132,19 +134,23 @@ class TenantQueries:
         address=graphene.String(required=True, description="`domain/name`."),
     )
     projects = pages(
-        ProjectConnection, "Those that one may see, oldest first.", **arguments_of(ProjectFilter)
+        ProjectConnection,
+        "The projects that you may see, oldest first.",
+        **arguments_of(ProjectFilter),
     )
     memberships = pages(
         MembershipConnection,
-        "Who works in what one may see, oldest first.",
+        "The memberships of what you may see, oldest first.",
         **arguments_of(MembershipFilter, kinds={"role": Role}),
     )
     tokens = pages(
-        TokenConnection, "One's own, or all for a cluster admin.", **arguments_of(TokenFilter)
+        TokenConnection,
+        "Your own tokens. A cluster admin gets all tokens.",
+        **arguments_of(TokenFilter),
     )
     quotas = one(
         type_of(session_shapes.Quotas),
-        "The limits of a project or a domain, and what is in use.",
+        "The limits of a project or a domain, and their usage.",
         **SCOPE,
     )
 

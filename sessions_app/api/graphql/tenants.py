@@ -19,7 +19,7 @@ _ProjectShape: Any = shape_of(shapes.Project, leave_out={"domain"})
 
 
 class Domain(_DomainShape, graphene.ObjectType):
-    """The outermost tenant."""
+    """A domain: a group of projects."""
 
     class Meta:
         interfaces = (Node,)
@@ -32,14 +32,14 @@ class Domain(_DomainShape, graphene.ObjectType):
 
 
 class Project(_ProjectShape, graphene.ObjectType):
-    """A team's share of a domain."""
+    """A project: one team's part of a domain."""
 
     class Meta:
         interfaces = (Node,)
         default_resolver = field_of
 
-    address = graphene.String(required=True, description="`domain/name`, as arguments name it.")
-    domain = graphene.Field(Domain, description="Null for a token that is narrowed to a project.")
+    address = graphene.String(required=True, description="`domain/name`, as in arguments.")
+    domain = graphene.Field(Domain, description="Null if the token is restricted to a project.")
 
     @staticmethod
     def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:

@@ -57,7 +57,7 @@ WebhookDeliveryConnection = connection_to(WebhookDelivery)
 
 
 class Webhook(_WebhookShape, graphene.ObjectType):
-    """A URL that is told of a project's events."""
+    """A webhook: a URL that receives a project's events."""
 
     class Meta:
         interfaces = (Node,)
@@ -67,7 +67,7 @@ class Webhook(_WebhookShape, graphene.ObjectType):
     project = graphene.Field(Project, required=True)
     deliveries = pages(
         WebhookDeliveryConnection,
-        "What was sent and what waits, newest first.",
+        "The deliveries, sent and waiting, newest first.",
         **arguments_of(DeliveryFilter, kinds={"state": DeliveryState, "session": graphene.ID}),
     )
     resolve_project = staticmethod(resolve_project)
@@ -100,7 +100,7 @@ class WebhookQueries:
     webhook = one(Webhook, "One webhook.", id=graphene.ID(required=True))
     webhooks = pages(
         WebhookConnection,
-        "The webhooks of the projects that one maintains, oldest first.",
+        "The webhooks of the projects that you maintain, oldest first.",
         **arguments_of(WebhookFilter),
     )
 

@@ -17,7 +17,7 @@ IF_MATCH = OpenApiParameter(
     "If-Match",
     {"type": "string", "pattern": rf"^(\*|{_ONE}(\s*,\s*{_ONE})*)$"},
     OpenApiParameter.HEADER,
-    description="The `ETag` of what was read; a 412 if it was changed since.",
+    description="The `ETag` of the version to change. If it is outdated, the answer is 412.",
 )
 # RFC 9110, section 8.8.3. Weak tags never match here.
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')

@@ -77,7 +77,7 @@ class _Placer:
 
 
 class BulkFilter(SessionConditions):
-    """Conditions as JSON says them; in a query all of them are text."""
+    """The filter of a bulk action as JSON. In a query string all values are text."""
 
     exit_code: Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE] | None = None
     tip: StrictBool | None = None
@@ -90,11 +90,11 @@ class BulkAction(BaseModel):
 
     filter: BulkFilter
     dry_run: StrictBool = False
-    """Say what would happen, and change nothing."""
+    """Return what would happen, and change nothing."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS), WHOLE] = MAX_SESSIONS
     """The most sessions of this call; `next` and `remaining` tell of the others."""
     after: UUID | None = None
-    """`next` of the call before."""
+    """The `next` of the call before."""
 
 
 class BulkCancel(BulkAction):

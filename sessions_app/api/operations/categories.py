@@ -23,7 +23,8 @@ Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE]
 
 
 class CategoryBody(CategoryDocument):
-    """A category; without a position a new one comes last, and an old one stays where it is."""
+    """A failure category. Without `position`, a new category comes last and an existing one stays
+    where it is."""
 
     position: Position | None = None
 
@@ -34,7 +35,7 @@ class CategoryBody(CategoryDocument):
 
 
 class CategoryChanges(BaseModel):
-    """What `PATCH` may change; rules ask for the name."""
+    """The fields that `PATCH` may change. The name stays, since rules refer to it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +72,7 @@ def put(
 def change(
     actor: Actor, name: str, body: Mapping[str, Any], expected: Expected | None
 ) -> FailureCategory:
-    """Change the position, the matchers or both."""
+    """Change the position, the matchers, or both."""
     authorize(actor, Action.CATEGORY_WRITE)
     asked = CategoryChanges.model_validate(body)
     document = (

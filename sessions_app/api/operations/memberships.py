@@ -23,7 +23,7 @@ AnyCaseRole = Annotated[Role, BeforeValidator(_lower)]
 
 
 class MembershipChange(BaseModel):
-    """What `PATCH` may change."""
+    """The fields that `PATCH` may change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +31,7 @@ class MembershipChange(BaseModel):
 
 
 class MembershipCreate(MembershipChange):
-    """The body of `POST /memberships/`: a project or a domain, and not both."""
+    """The body of `POST /memberships/`. It names a project or a domain, not both."""
 
     user: Annotated[StrictStr, Field(min_length=1, max_length=150)]
     """The user's name."""
@@ -66,5 +66,5 @@ def change(actor: Actor, key: int, body: Mapping[str, Any]) -> Membership:
 
 
 def delete(actor: Actor, key: int) -> None:
-    """Take the role away, effective with the next request."""
+    """Remove a membership, effective with the user's next request."""
     membership_delete(membership_get(actor, key, Action.MEMBERSHIP_WRITE), by=actor.name)

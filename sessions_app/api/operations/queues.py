@@ -27,7 +27,7 @@ MAX_LIMITS = 32
 
 
 class QueueFields(BaseModel):
-    """What can be changed of a queue."""
+    """The changeable fields of a queue."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,7 +67,8 @@ class QueueCreate(QueueFields):
 
 
 class QueuePut(QueueFields):
-    """The body of `PUT`; project and name, if sent, as in the address."""
+    """The body of `PUT`. If the project and the name are sent, they must equal those in the
+    address."""
 
     project: StrictStr | None = None
     name: StrictStr | None = None

@@ -22,7 +22,8 @@ _Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 
 
 class QuotasBody(BaseModel):
-    """Limits; null and absent are none. `PATCH` leaves as they are those that are absent."""
+    """Limits; null means no limit. An absent limit means no limit in `PUT` and no change in
+    `PATCH`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -33,7 +33,7 @@ from sessions_app.services.resources.retry_config import (
 
 
 class DefaultsBody(BaseModel):
-    """Replaces both parts."""
+    """The defaults and bounds of a scope; both are replaced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,8 +55,8 @@ PolicyField = Annotated[
 
 
 class DefaultsPatch(DefaultsBody):
-    """Changes the named fields of the parts that are sent. `unset` names those of the policy that
-    are inherited again; a bound that is null is none."""
+    """Changes the given fields. `unset` names the policy fields to inherit again. A null bound
+    removes the bound."""
 
     unset: list[PolicyField] = Field(default=[], max_length=len(InlinePolicy.model_fields))
 
@@ -77,7 +77,8 @@ _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
 class SettingsBody(BaseModel):
-    """The switch; all else is the cluster's only. A limit that is null is the shipped one."""
+    """The kill switch. All other fields are for the cluster only. A null limit means the shipped
+    one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -167,7 +168,8 @@ def settings_store(
 
 
 def settings_delete(actor: Actor, names: Mapping[str, str], expected: Expected | None) -> None:
-    """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+    """Reset the settings of a scope. The switch becomes `on`; the cluster gets the shipped limits
+    and no default policy."""
     settings_store(actor, names, {}, expected, keep=False)
 
 

@@ -47,7 +47,7 @@ class WebhookCreate(BaseModel):
 
 
 class WebhookChanges(BaseModel):
-    """What `PATCH` may change."""
+    """The fields that `PATCH` may change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +66,7 @@ class NewSecret(BaseModel):
 
 
 class Redeliver(BaseModel):
-    """The body of `POST .../redeliver/`: one delivery, or those of a time on."""
+    """The body of `POST .../redeliver/`: one delivery, or all since a time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -111,7 +111,7 @@ def change(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> WebhookEn
 
 
 def delete(actor: Actor, webhook_id: UUID) -> None:
-    """Delete a webhook with the log of its deliveries."""
+    """Delete a webhook and its deliveries."""
     endpoints.webhook_delete(_found(actor, webhook_id), by=actor.name)
 
 

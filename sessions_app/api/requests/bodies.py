@@ -154,7 +154,7 @@ CreationId = Annotated[
 
 
 class SessionCreate(BaseModel):
-    """The body of `POST /sessions/`. Everything but what is to run has a default."""
+    """The body of `POST /sessions/`. Only what to run is required; all else has a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -267,7 +267,7 @@ class SessionPreempt(BaseModel):
 
 
 class CordonBody(BaseModel):
-    """Why it is closed, for whoever wonders what the sessions wait for."""
+    """The reason of a cordon. It is shown to the users whose sessions wait."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

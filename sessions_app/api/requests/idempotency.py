@@ -19,7 +19,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
         "pattern": "^(?!.*:retry:)[!-~]+$",
     },
     OpenApiParameter.HEADER,
-    description="The `creation_id`, for clients that send it so; the body may repeat it.",
+    description="The `creation_id` as a header. The body may repeat it.",
 )
 _ELSEWHERE = (
     "is for POST /api/v2/sessions/ only, where it is the creation_id; here nothing would know it "

@@ -67,7 +67,7 @@ class AuditView(RestView):
         responses=shapes.AuditPage,
     )
     def get(self, request: Request) -> Response:
-        """List who changed and who dispatched what, newest first, where one may configure."""
+        """List the audit entries of the scopes that you may configure, newest first."""
         asked = query_of(AuditFilter, request.query_params)
         newer, place = _cursor(asked.cursor)
         rows = audit_page(

@@ -49,9 +49,9 @@ class BulkRetryView(_BulkView):
         responses=session_shapes.BulkRetryOutcomes,
     )
     def post(self, request: Request) -> Response:
-        """Retry by hand the newest attempts that a filter means, within the storm limits.
+        """Retry by hand the newest attempts that match a filter, within the storm limits.
 
-        Those over the limits are scheduled: each has its slot, and its retry comes then.
+        Retries over the limits are scheduled: each gets a slot, and is retried at that time.
         """
         return self.answer(operations.sessions_retry(self.actor, body_of(request)), _retry_json)
 
@@ -67,7 +67,7 @@ class BulkCancelView(_BulkView):
         responses=session_shapes.BulkCancelOutcomes,
     )
     def post(self, request: Request) -> Response:
-        """Cancel the chains whose newest attempts a filter means."""
+        """Cancel the chains whose newest attempts match a filter."""
         return self.answer(operations.sessions_cancel(self.actor, body_of(request)), _cancel_json)
 
 

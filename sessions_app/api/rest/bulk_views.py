@@ -28,7 +28,7 @@ class SessionsBulkView(RestView):
         responses=session_shapes.BulkOutcomes,
     )
     def post(self, request: Request) -> Response:
-        """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+        """Submit up to 1,000 sessions. A refused session does not stop the others."""
         outcomes = operations.sessions_create(self.actor, body_of(request))
         return Response({"results": [_outcome_json(outcome) for outcome in outcomes]})
 

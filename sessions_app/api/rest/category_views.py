@@ -47,7 +47,7 @@ class CategoriesView(DocumentView):
         responses={201: shapes.Category},
     )
     def post(self, request: Request) -> Response:
-        """Make a failure category."""
+        """Create a failure category."""
         made = operations.create(self.actor, body_of(request))
         headers = {"Location": request.build_absolute_uri(f"{quote(made.name)}/")}
         return _response(made, status=201, **headers)
@@ -76,7 +76,7 @@ class CategoryView(DocumentView):
         responses={200: shapes.Category, 201: shapes.Category},
     )
     def put(self, request: Request, name: str) -> Response:
-        """Make a category, or replace it."""
+        """Create or replace a failure category."""
         row, made = operations.put(self.actor, name, body_of(request), expected_of(request))
         return _response(row, status=201 if made else 200)
 
@@ -87,7 +87,7 @@ class CategoryView(DocumentView):
         responses=shapes.Category,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Change the position, the matchers or both."""
+        """Change the position, the matchers, or both."""
         return _response(
             operations.change(self.actor, name, body_of(request), expected_of(request))
         )
@@ -96,7 +96,7 @@ class CategoryView(DocumentView):
         operation_id="failure_category_delete", parameters=[IF_MATCH], responses={204: None}
     )
     def delete(self, request: Request, name: str) -> Response:
-        """Delete a category; rules that ask for it do not match any more."""
+        """Delete a failure category. Rules that name it no longer match."""
         operations.delete(self.actor, name, expected_of(request))
         return Response(status=204)
 

@@ -39,7 +39,7 @@ class JobSetsView(RestView):
         responses=session_shapes.JobSetPage,
     )
     def get(self, request: Request) -> Response:
-        """List the job sets that the log tells of, by project and name."""
+        """List the job sets in the event log, by project and name."""
         wanted = query_of(JobSetFilter, request.query_params)
         projects = projects_visible(self.actor, wanted.project)
         found = job_sets(projects, job_set_place(wanted.cursor), wanted.page_size + 1)
@@ -68,7 +68,8 @@ class JobSetEventsView(RestView):
         },
     )
     def get(self, request: Request, name: str) -> Response:
-        """The events of all sessions of a job set, after `Last-Event-ID` or the cursor `after`."""
+        """The events of all sessions of a job set, from `Last-Event-ID` or the cursor `after`
+        on."""
         wanted = events_wanted(JobSetEventFilter, request)
         project = job_set_project(self.actor, name, wanted.project)
         found = job_set_events(project.pk, name, wanted.after, wanted.page_size + 1)

@@ -48,7 +48,7 @@ class MembershipsView(RestView):
         responses=shapes.MembershipPage,
     )
     def get(self, request: Request) -> Response:
-        """List who works in the projects and domains that one may see, oldest first."""
+        """List the memberships of the projects and domains that you may see, oldest first."""
         wanted = query_of(MembershipFilter, request.query_params)
         require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
@@ -62,7 +62,7 @@ class MembershipsView(RestView):
         responses={201: shapes.Membership},
     )
     def post(self, request: Request) -> Response:
-        """Give somebody a role."""
+        """Give a user a role."""
         made = operations.create(self.actor, body_of(request))
         return self.created(membership_json(made), f"{made.pk}/")
 
@@ -86,13 +86,13 @@ class MembershipView(RestView):
         operation_id="membership_change", request=MembershipChange, responses=shapes.Membership
     )
     def patch(self, request: Request, membership_id: int) -> Response:
-        """Give another role in the same place."""
+        """Change the role of a membership."""
         found = operations.change(self.actor, membership_id, body_of(request))
         return Response(membership_json(found))
 
     @extend_schema(operation_id="membership_delete", responses={204: None})
     def delete(self, request: Request, membership_id: int) -> Response:
-        """Take the role away, effective with the next request."""
+        """Remove a membership, effective with the user's next request."""
         operations.delete(self.actor, membership_id)
         return Response(status=204)
 

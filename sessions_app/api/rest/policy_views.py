@@ -65,7 +65,7 @@ class PoliciesView(DocumentView):
         responses=shapes.PolicyPage,
     )
     def get(self, request: Request) -> Response:
-        """List the policies within reach of what one may see, oldest first."""
+        """List the policies that apply to what you may see, oldest first."""
         wanted = query_of(PolicyFilter, request.query_params)
         paginator = RowCursor("id")
         page = paginator.read(wanted.apply(policies_visible(self.actor)), request)
@@ -78,7 +78,7 @@ class PoliciesView(DocumentView):
         responses={201: shapes.Policy},
     )
     def post(self, request: Request) -> Response:
-        """Make a policy. Its scope is in the document, the address, or both."""
+        """Create a policy. The scope is given in the document, in the address, or in both."""
         scope = query_of(ScopeQuery, request.query_params)
         made = operations.create(self.actor, scope, body_of(request))
         return _applied(self.actor, made, request.build_absolute_uri(_address(made)))
@@ -100,7 +100,7 @@ class PolicyView(DocumentView):
         responses=shapes.Policy,
     )
     def get(self, request: Request, name: str) -> Response:
-        """A policy as it decides now; without its `status` it is what `PUT` takes."""
+        """The current revision of a policy. Without `status` it can be sent with `PUT`."""
         scope = query_of(ScopeQuery, request.query_params)
         policy = policy_get(self.actor, name, *scope.names)
         (body,) = policies_json(self.actor, [policy])
@@ -113,7 +113,7 @@ class PolicyView(DocumentView):
         responses={200: shapes.Policy, 201: shapes.Policy},
     )
     def put(self, request: Request, name: str) -> Response:
-        """Make a policy, or a new revision of it; the same again changes nothing."""
+        """Create a policy or a new revision of it. An equal document changes nothing."""
         scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
         made = operations.apply(self.actor, name, scope, body_of(request), expected)
         return _applied(self.actor, made, request.build_absolute_uri())
@@ -124,7 +124,7 @@ class PolicyView(DocumentView):
         responses={200: shapes.PolicyDeleted},
     )
     def delete(self, request: Request, name: str) -> Response:
-        """Delete a policy that nothing names; one that chains still need is archived."""
+        """Delete a policy that nothing uses. If unfinished chains still need it, it is archived."""
         scope, expected = query_of(ScopeQuery, request.query_params), expected_of(request)
         outcome = operations.delete(self.actor, name, scope, expected)
         return Response({"outcome": outcome})
@@ -141,7 +141,7 @@ class RevisionsView(DocumentView):
         responses=shapes.RevisionPage,
     )
     def get(self, request: Request, name: str) -> Response:
-        """What a policy has said, newest first."""
+        """The revisions of a policy, newest first."""
         wanted = query_of(PageQuery, request.query_params)
         policy = policy_get(self.actor, name, *wanted.names)
         paginator = RowCursor("-revision")

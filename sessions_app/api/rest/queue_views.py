@@ -47,7 +47,7 @@ class QueuesView(RestView):
         responses=shapes.QueuePage,
     )
     def get(self, request: Request) -> Response:
-        """List the queues of the projects that one may see, oldest first."""
+        """List the queues of the projects that you may see, oldest first."""
         wanted = query_of(QueueFilter, request.query_params)
         require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
@@ -56,7 +56,7 @@ class QueuesView(RestView):
 
     @extend_schema(operation_id="queues_create", request=QueueCreate, responses={201: shapes.Queue})
     def post(self, request: Request) -> Response:
-        """Make a queue."""
+        """Create a queue."""
         queue = operations.create(self.actor, body_of(request))
         location = request.build_absolute_uri(f"{queue.project.address}/{queue.name}/")
         return _response(queue, status=201, Location=location)
@@ -86,7 +86,7 @@ class QueueView(RestView):
         responses={200: shapes.Queue, 201: shapes.Queue},
     )
     def put(self, request: Request, **names: str) -> Response:
-        """Make a queue, or replace what can be changed of it; its cordon stays."""
+        """Create a queue, or replace its changeable fields. Its cordon stays."""
         name, expected = QueueName(**names), expected_of(request)
         queue, made = operations.put(self.actor, name, body_of(request), expected)
         return _response(queue, status=201 if made else 200)
@@ -98,13 +98,13 @@ class QueueView(RestView):
         responses=shapes.Queue,
     )
     def patch(self, request: Request, **names: str) -> Response:
-        """Change what is named."""
+        """Change the given fields."""
         name, expected = QueueName(**names), expected_of(request)
         return _response(operations.change(self.actor, name, body_of(request), expected))
 
     @extend_schema(operation_id="queue_delete", parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
-        """Delete a queue in which no session is recorded any more."""
+        """Delete a queue that has no recorded sessions."""
         operations.delete(self.actor, QueueName(**names), expected_of(request))
         return Response(status=204)
 
@@ -116,7 +116,7 @@ class CordonView(RestView):
 
     @extend_schema(operation_id="queue_cordon", request=CordonBody, responses={200: shapes.Queue})
     def post(self, request: Request, **names: str) -> Response:
-        """Close the queue: it takes sessions, but none of them gets an executor."""
+        """Cordon the queue: it accepts sessions, but none of them is started."""
         return _response(operations.cordon(self.actor, QueueName(**names), body_of(request)))
 
 
@@ -127,7 +127,7 @@ class UncordonView(RestView):
 
     @extend_schema(operation_id="queue_uncordon", request=None, responses={200: shapes.Queue})
     def post(self, request: Request, **names: str) -> Response:
-        """Open the queue again; on an open one it does nothing."""
+        """Uncordon the queue. A queue that is not cordoned does not change."""
         require_no_body(request)
         return _response(operations.uncordon(self.actor, QueueName(**names)))
 

@@ -29,7 +29,7 @@ class QuotasView(RestView):
 
     @extend_schema(responses=session_shapes.Quotas)
     def get(self, request: Request, **names: str) -> Response:
-        """The limits of one scope, and what is in use of all that hold there."""
+        """The limits of a scope, and the usage of all limits that apply to it."""
         return Response(quotas_json(quota_scope(self.actor, names, self.required_action)))
 
     @extend_schema(request=QuotasBody, responses=session_shapes.Quotas)
@@ -39,12 +39,12 @@ class QuotasView(RestView):
 
     @extend_schema(request=QuotasBody, responses=session_shapes.Quotas)
     def patch(self, request: Request, **names: str) -> Response:
-        """Change the limits that are named."""
+        """Change the given limits."""
         return self._store(request, names, keep=True)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
-        """Take all limits of one scope away."""
+        """Remove all limits of a scope."""
         operations.delete(self.actor, names)
         return Response(status=204)
 

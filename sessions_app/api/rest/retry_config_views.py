@@ -50,7 +50,8 @@ class DefaultsView(ScopeView):
 
     @extend_schema(parameters=query_parameters(DefaultsQuery), responses=session_shapes.Defaults)
     def get(self, request: Request, **names: str) -> Response:
-        """The defaults and bounds of one scope; with `effective`, the merge and its layers."""
+        """The defaults and bounds of a scope. With `effective`, also the merged values and their
+        layers."""
         scope = self.scope(names)
         query = query_of(DefaultsQuery, request.query_params)
         row = defaults_of(scope)
@@ -65,12 +66,12 @@ class DefaultsView(ScopeView):
 
     @extend_schema(parameters=[IF_MATCH], request=DefaultsPatch, responses=session_shapes.Defaults)
     def patch(self, request: Request, **names: str) -> Response:
-        """Change the fields that are named; the others stay as they are, those in `unset` go."""
+        """Change the given fields. Fields in `unset` are removed; all others stay as they are."""
         return self._store(request, names, keep=True)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
-        """Inherit everything again."""
+        """Remove the defaults of a scope, so that it inherits everything."""
         operations.defaults_delete(self.actor, names, expected_of(request))
         return Response(status=204)
 
@@ -85,24 +86,26 @@ class SettingsView(ScopeView):
 
     @extend_schema(responses=session_shapes.Settings)
     def get(self, request: Request, **names: str) -> Response:
-        """The switch of one scope, and the strictest one of those above it."""
+        """The kill switch of a scope, and the one in effect, which is the strictest of it and those
+        above."""
         scope = self.scope(names)
         row = settings_of(scope)
         return Response(settings_json(scope, row), headers=etag(layer_version(row)))
 
     @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=session_shapes.Settings)
     def put(self, request: Request, **names: str) -> Response:
-        """Set the switch, effective at once."""
+        """Set the kill switch of a scope, effective at once."""
         return self._store(request, names, keep=False)
 
     @extend_schema(parameters=[IF_MATCH], request=SettingsBody, responses=session_shapes.Settings)
     def patch(self, request: Request, **names: str) -> Response:
-        """Change what is named."""
+        """Change the given fields."""
         return self._store(request, names, keep=True)
 
     @extend_schema(parameters=[IF_MATCH], responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
-        """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+        """Reset the settings of a scope. The switch becomes `on`; the cluster gets the shipped
+        limits and no default policy."""
         operations.settings_delete(self.actor, names, expected_of(request))
         return Response(status=204)
 

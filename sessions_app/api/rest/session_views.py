@@ -92,7 +92,8 @@ class SessionsView(RestView):
         responses={201: session_shapes.SubmittedSession, 200: session_shapes.SubmittedSession},
     )
     def post(self, request: Request) -> Response:
-        """Submit a session; the same `creation_id` with the same body finds it again (200)."""
+        """Submit a session. If the `creation_id` exists and the body is equal, return that session
+        (200)."""
         made = operations.create(self.actor, with_key(request, body_of(request)))
         session = session_get(self.actor, made.session_id)
         headers = {"Location": request.build_absolute_uri(f"{made.session_id}/")}
@@ -110,7 +111,7 @@ class SessionView(RestView):
 
     @extend_schema(operation_id="sessions_get", responses=session_shapes.Session)
     def get(self, request: Request, session_id: UUID) -> Response:
-        """One session, its place in the chain, and what comes next."""
+        """One session, its position in the chain, and its retry state."""
         session = session_get(self.actor, session_id, self.required_action)
         return _response(request, session, self.actor)
 
@@ -126,9 +127,9 @@ class AttemptsView(RestView):
         responses=session_shapes.Attempts,
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """The whole chain of any of its members, oldest first.
+        """The whole chain of a session, oldest attempt first.
 
-        With `page_size` or `cursor` it is a page of it.
+        With `page_size` or `cursor`, one page of it.
         """
         wanted = query_of(AttemptsQuery, request.query_params)
         if wanted.paged:
@@ -155,7 +156,7 @@ class RetryDecisionView(RestView):
 
     @extend_schema(operation_id="sessions_retry_decision", responses=session_shapes.Decision)
     def get(self, request: Request, session_id: UUID) -> Response:
-        """Why a session was retried or not: the stored trace, in data and in words."""
+        """Why a session was retried or not: the stored trace, as data and in sentences."""
         session = session_get(self.actor, session_id, self.required_action)
         return Response(decision_json(session, decision_get(session)))
 
@@ -177,7 +178,7 @@ class EventsView(RestView):
         },
     )
     def get(self, request: Request, session_id: UUID) -> Response:
-        """The log of a session in order, after `Last-Event-ID` or the event `after`."""
+        """The events of a session in order, from `Last-Event-ID` or the event `after` on."""
         session = session_get(self.actor, session_id, self.required_action)
         wanted = events_wanted(EventFilter, request)
         events = session_events(session).filter(pk__gt=wanted.after)
@@ -217,7 +218,7 @@ class LogsView(RestView):
         },
     )
     def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
-        """What the session wrote; kept after its pod or process is gone."""
+        """The output of a session. It is kept after its pod or process is gone."""
         session = session_get(self.actor, session_id, self.required_action)
         if session.archived_chain is not None:
             raise NotFound("the log of this session was deleted when it was archived")
@@ -246,7 +247,8 @@ class CancelView(RestView):
 
     @extend_schema(operation_id="sessions_cancel", request=None, responses=session_shapes.Session)
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
+        """Cancel the whole chain: the live attempt and a waiting retry. The call can be
+        repeated."""
         require_no_body(request)
         operations.cancel(self.actor, session_id)
         return _response(request, session_get(self.actor, session_id), self.actor)
@@ -263,9 +265,8 @@ class PreemptView(RestView):
         responses={200: session_shapes.Session},
     )
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Take a run off its executor, to be retried as its policies say; not counted as a failure
-        where preemptions have a budget of their own. Repeating it is fine.
-        """
+        """Preempt a run: stop it, and retry it as its policies say. It is not counted as a failure
+        if preemptions have their own budget. The call can be repeated."""
         operations.preempt(self.actor, session_id, body_of(request))
         return _response(request, session_get(self.actor, session_id), self.actor)
 
@@ -279,9 +280,9 @@ class RetryView(RestView):
         operation_id="sessions_retry", request=SessionRetry, responses={201: session_shapes.Session}
     )
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Retry by hand, at once, on nobody's budget; the answer is the new attempt.
+        """Retry a session by hand, at once. No budget is charged. The answer is the new attempt.
 
-        It gets the resources of the attempt before, with those that are given in their place.
+        It gets the resources of the attempt before; given resources replace them.
         """
         child_id = operations.retry(self.actor, session_id, body_of(request))
         child = session_get(self.actor, child_id)

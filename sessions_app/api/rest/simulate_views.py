@@ -49,9 +49,9 @@ class SimulateView(RestView):
         responses=shapes.Simulation,
     )
     def post(self, request: Request) -> HttpResponseBase:
-        """Say what draft policies would decide, by the engine's own code; nothing is changed.
+        """Simulate draft policies with the code of the engine. Nothing is changed.
 
-        Takes at most 100,000 terminations and a body of 64 MiB.
+        At most 100,000 terminations and a body of 64 MiB are accepted.
         """
         authorize(self.actor, self.required_action)
         query = query_of(SimulateQuery, request.query_params)

@@ -56,7 +56,7 @@ class DomainsView(RestView):
         responses=shapes.DomainPage,
     )
     def get(self, request: Request) -> Response:
-        """List the domains that one may see, by name."""
+        """List the domains that you may see, by name."""
         wanted = query_of(DomainFilter, request.query_params)
         paginator = RowCursor("name")
         page = paginator.read(wanted.apply(domains_visible(self.actor)), request)
@@ -66,7 +66,7 @@ class DomainsView(RestView):
         operation_id="domains_create", request=DomainCreate, responses={201: shapes.Domain}
     )
     def post(self, request: Request) -> Response:
-        """Make a domain, without projects."""
+        """Create a domain without projects."""
         made = operations.domain_create(self.actor, body_of(request))
         return self.created(domain_json(made), f"{made.name}/")
 
@@ -83,7 +83,7 @@ class DomainView(RestView):
 
     @extend_schema(operation_id="domain_delete", responses={204: None})
     def delete(self, request: Request, domain: str) -> Response:
-        """Delete a domain that has no projects."""
+        """Delete a domain without projects."""
         operations.domain_delete(self.actor, domain)
         return Response(status=204)
 
@@ -99,7 +99,7 @@ class ProjectsView(RestView):
         responses=shapes.ProjectPage,
     )
     def get(self, request: Request) -> Response:
-        """List the projects that one may see, oldest first."""
+        """List the projects that you may see, oldest first."""
         wanted = query_of(ProjectFilter, request.query_params)
         paginator = RowCursor("id")
         page = paginator.read(wanted.apply(projects_listed(self.actor)), request)
@@ -109,7 +109,7 @@ class ProjectsView(RestView):
         operation_id="projects_create", request=ProjectCreate, responses={201: shapes.Project}
     )
     def post(self, request: Request) -> Response:
-        """Make a project with its default queue."""
+        """Create a project and its default queue."""
         made = operations.project_create(self.actor, body_of(request))
         return self.created(project_json(made), f"{made.address}/")
 
@@ -127,7 +127,7 @@ class ProjectView(RestView):
 
     @extend_schema(operation_id="project_delete", responses={204: None})
     def delete(self, request: Request, **names: str) -> Response:
-        """Delete a project in which nothing ever ran, with all that is set for it."""
+        """Delete a project that never had a session, with all its settings."""
         operations.project_delete(self.actor, names["domain"], names["project"])
         return Response(status=204)
 

@@ -72,7 +72,7 @@ class TokensView(RestView):
         responses=shapes.TokenPage,
     )
     def get(self, request: Request) -> Response:
-        """List one's own tokens, or all for a cluster admin, newest first."""
+        """List your own tokens, newest first. A cluster admin gets all tokens."""
         wanted = query_of(TokenFilter, request.query_params)
         require_project(self.actor, wanted.project)
         paginator = RowCursor("-id")
@@ -85,7 +85,8 @@ class TokensView(RestView):
         responses={201: shapes.TokenWithSecret},
     )
     def post(self, request: Request) -> Response:
-        """Make a token, told this once, that gives no more than the one it is made with."""
+        """Create a token, which is shown only once. It grants no more than the token of this
+        call."""
         present: Any = request.auth
         made, secret = operations.create(self.actor, present, body_of(request))
         told = {"token": secret, "warnings": unisolated.warnings()}
@@ -109,7 +110,8 @@ class TokenView(RestView):
         responses={200: shapes.TokensRevoked},
     )
     def delete(self, request: Request, prefix: str) -> Response:
-        """Revoke a token, effective at once; with `made_with` all that were made with it, too."""
+        """Revoke a token at once. With `made_with`, also revoke all tokens that were created with
+        it."""
         query = query_of(RevokeQuery, request.query_params)
         gone = operations.revoke(self.actor, prefix, made_with=query.made_with)
         return Response({"revoked": [each.prefix for each in gone]})

@@ -65,7 +65,7 @@ class WebhooksView(RestView):
         responses=shapes.WebhookPage,
     )
     def get(self, request: Request) -> Response:
-        """List the webhooks of the projects that one maintains, oldest first."""
+        """List the webhooks of the projects that you maintain, oldest first."""
         wanted = query_of(WebhookFilter, request.query_params)
         require_project(self.actor, wanted.project)
         paginator = RowCursor("id")
@@ -78,7 +78,7 @@ class WebhooksView(RestView):
         responses={201: shapes.WebhookWithSecret},
     )
     def post(self, request: Request) -> Response:
-        """Make a webhook; the answer tells its secret, this once."""
+        """Create a webhook. The answer shows its secret, only once."""
         made = operations.create(self.actor, body_of(request))
         return self.created(_with_secret(made), f"{made.pk}/")
 
@@ -99,13 +99,13 @@ class WebhookView(RestView):
 
     @extend_schema(operation_id="webhook_change", request=WebhookChanges, responses=shapes.Webhook)
     def patch(self, request: Request, webhook_id: UUID) -> Response:
-        """Change what is named."""
+        """Change the given fields."""
         endpoint = operations.change(self.actor, webhook_id, body_of(request))
         return Response(webhook_json(endpoint))
 
     @extend_schema(operation_id="webhook_delete", responses={204: None})
     def delete(self, request: Request, webhook_id: UUID) -> Response:
-        """Delete a webhook with the log of its deliveries."""
+        """Delete a webhook and its deliveries."""
         operations.delete(self.actor, webhook_id)
         return Response(status=204)
 
@@ -121,7 +121,8 @@ class SecretView(RestView):
         responses={201: shapes.WebhookWithSecret},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Make a new secret, told this once; for the time of the overlap the old one signs, too."""
+        """Create a new secret, which is shown only once. During the overlap, the old secret signs
+        too."""
         endpoint = operations.new_secret(self.actor, webhook_id, body_of(request))
         return Response(_with_secret(endpoint), status=201, headers=UNKEPT)
 
@@ -135,7 +136,7 @@ class PauseView(RestView):
         operation_id="webhook_pause", request=CordonBody, responses={200: shapes.Webhook}
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Send nothing more; what happens meanwhile waits in the log."""
+        """Pause the webhook. Events of the pause are sent after it is resumed."""
         endpoint = operations.pause(self.actor, webhook_id, body_of(request))
         return Response(webhook_json(endpoint))
 
@@ -147,7 +148,7 @@ class ResumeView(RestView):
 
     @extend_schema(operation_id="webhook_resume", request=None, responses={200: shapes.Webhook})
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Go on from where it was paused; nothing happens to one that is not."""
+        """Resume a paused webhook from where it stopped. An active webhook does not change."""
         require_no_body(request)
         endpoint = operations.resume(self.actor, webhook_id)
         return Response(webhook_json(endpoint))
@@ -162,7 +163,7 @@ class PingView(RestView):
         operation_id="webhook_ping", request=None, responses={202: shapes.WebhookDelivery}
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Send a test message, also to one that is paused; its delivery tells what came of it."""
+        """Send a test message, even if the webhook is paused. Its delivery shows the result."""
         require_no_body(request)
         made = operations.ping(self.actor, webhook_id)
         headers = {"Location": request.build_absolute_uri(f"../deliveries/{made.pk}/")}
@@ -178,7 +179,7 @@ class RedeliverView(RestView):
         operation_id="webhook_redeliver", request=Redeliver, responses={202: shapes.Redelivered}
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Send one delivery again, or those since a time, with the ids that they had."""
+        """Send one delivery again, or all since a time, with their original ids."""
         count = operations.redeliver(self.actor, webhook_id, body_of(request))
         return Response({"redelivered": count}, status=202)
 
@@ -194,7 +195,7 @@ class DeliveriesView(RestView):
         responses=shapes.WebhookDeliveryPage,
     )
     def get(self, request: Request, webhook_id: UUID) -> Response:
-        """List what was sent and what waits, newest first."""
+        """List the deliveries of a webhook, sent and waiting, newest first."""
         endpoint = _webhook(self, webhook_id)
         wanted = query_of(DeliveryFilter, request.query_params)
         rows = deliveries_of(endpoint).filter(**wanted.conditions())

@@ -19,7 +19,7 @@ class WhoAmIView(RestView):
 
     @extend_schema(operation_id="whoami", responses=session_shapes.WhoAmI)
     def get(self, request: Request) -> Response:
-        """The user of the token, and what the token is narrowed to."""
+        """The user of the token, and the scope that the token is restricted to."""
         authorize(self.actor, self.required_action)
         token: Any = request.auth
         assert isinstance(token, ApiToken)  # noqa: S101  # the only way to authenticate

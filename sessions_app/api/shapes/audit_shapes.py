@@ -8,10 +8,10 @@ from pydantic import BaseModel
 
 
 class AuditEntry(BaseModel):
-    """Who did what, through which door.
+    """An audit entry: who did what, and through which interface (`door`).
 
-    Of a change of the configuration `before` and `after` are the fields that differ, of what was
-    done to a session or a task both are null, and `data` tells the circumstances.
+    For a change of the configuration, `before` and `after` are the fields that differ. For an
+    action on a session or a task both are null, and `data` has the details.
     """
 
     id: int

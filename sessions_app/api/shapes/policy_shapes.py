@@ -10,20 +10,20 @@ from retry.policies.documents import PolicyDocument
 
 
 class PolicyBody(PolicyDocument):
-    """A policy document. A `status`, as `GET` answers it, is passed over."""
+    """A policy document. A `status`, as `GET` returns it, is ignored."""
 
     status: Any = None
 
 
 class PolicyUses(BaseModel):
-    """Where a policy is named: queues that one may see, and whether it is the default."""
+    """The uses of a policy: the queues that you may see, and whether it is the default."""
 
     queues: list[str]
     default: bool
 
 
 class PolicyStatus(BaseModel):
-    """What Reprise adds to a policy's document."""
+    """The status that Reprise adds to a policy document."""
 
     revision: int
     created_at: datetime
@@ -34,7 +34,7 @@ class PolicyStatus(BaseModel):
 
 
 class Policy(BaseModel):
-    """A policy: its document, and a `status`."""
+    """A policy: its document and its `status`."""
 
     apiVersion: str  # noqa: N815  # the documents' own spelling
     kind: str
@@ -52,7 +52,7 @@ class PolicyPage(BaseModel):
 
 
 class PolicyRevision(BaseModel):
-    """What a policy said from one edit to the next."""
+    """A revision of a policy: its content between two edits."""
 
     revision: int
     created_at: datetime
@@ -69,7 +69,7 @@ class RevisionPage(BaseModel):
 
 
 class PolicyDeleted(BaseModel):
-    """`deleted`, or `archived`: unfinished chains name it, and it goes on deciding for them."""
+    """`deleted`, or `archived` if unfinished chains still use the policy."""
 
     outcome: str
 
@@ -85,7 +85,7 @@ class Category(BaseModel):
 
 
 class CategoryPage(BaseModel):
-    """Categories in the order in which they are tried."""
+    """Failure categories, in the order in which they are tried."""
 
     next: str | None
     previous: str | None
@@ -93,7 +93,8 @@ class CategoryPage(BaseModel):
 
 
 class QueueUsage(BaseModel):
-    """What a queue holds, as it was last added up; priorities decay toward the share."""
+    """The usage of a queue when it was last computed. The priority decays toward the current
+    share."""
 
     used: dict[str, str]
     """By resource; `sessions` is one of them."""
@@ -109,7 +110,7 @@ class QueueUsage(BaseModel):
 
 
 class Queue(BaseModel):
-    """A queue of a project; a lower factor is more important."""
+    """A queue of a project. A lower factor means a higher priority."""
 
     project: str
     name: str

@@ -13,7 +13,7 @@ from sessions_app.selectors.why_pending import Reason
 
 
 class Budget(BaseModel):
-    """What a chain has spent of one budget; no limit is null."""
+    """The usage of one budget of a chain. A null limit means no limit."""
 
     name: str
     used: int
@@ -21,10 +21,10 @@ class Budget(BaseModel):
 
 
 class SessionRetryState(BaseModel):
-    """What becomes of a session; `attempt` counts from 0.
+    """The retry state of a session. `attempt` counts from 0.
 
-    `max_attempts` is the most attempts that its chain can come to by itself, null if nothing says;
-    `summary` names for people the attempt, from 1, and the budget that binds.
+    `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
+    is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
     """
 
     state: RetryState
@@ -78,13 +78,13 @@ class SessionSummary(BaseModel):
 
 
 class ListedSession(SessionSummary):
-    """A session as lists show it; `retry_chain` is there with `?expand=chain`."""
+    """A session in a list. `retry_chain` is present with `?expand=chain`."""
 
     retry_chain: list[UUID] | None = None
 
 
 class WhyPending(BaseModel):
-    """What holds a session that waits, in a word; in words for people it is `pending_reason`."""
+    """Why a session waits, as a code. `pending_reason` explains it in words."""
 
     reason: Reason
     ahead: int
@@ -92,7 +92,7 @@ class WhyPending(BaseModel):
 
 
 class Session(SessionSummary):
-    """A session with all that is known of it."""
+    """A session with all details."""
 
     retry_chain: list[UUID]
     image: str
@@ -120,7 +120,7 @@ class Session(SessionSummary):
 
 
 class SubmittedSession(Session):
-    """A session that was submitted."""
+    """The submitted session."""
 
     warnings: list[str] = []
     """The fields of the request that have no effect; left out if there are none."""
@@ -135,13 +135,13 @@ class SessionPage(BaseModel):
 
 
 class BulkOutcome(BaseModel):
-    """What became of one item: `created`, `exists` (its `creation_id` was known) or `refused`."""
+    """The outcome of one item: `created`, `exists` (its `creation_id` was known) or `refused`."""
 
     outcome: str
     session_id: UUID | None
     problem: "Problem | None"
     warnings: list[str]
-    """What of the item has no effect."""
+    """Warnings about values of the item that have no effect."""
 
 
 class BulkOutcomes(BaseModel):
@@ -151,7 +151,7 @@ class BulkOutcomes(BaseModel):
 
 
 class BulkCancelOutcome(BaseModel):
-    """What became of one session: `cancelled` or `refused`."""
+    """The outcome for one session: `cancelled` or `refused`."""
 
     session_id: UUID
     outcome: str
@@ -159,9 +159,9 @@ class BulkCancelOutcome(BaseModel):
 
 
 class BulkRetryOutcome(BaseModel):
-    """What became of one session: `retried`, `scheduled` (its slot is at `due_at`) or `refused`.
+    """The outcome for one session: `retried`, `scheduled` (for the slot at `due_at`) or `refused`.
 
-    Of a dry run `next_session_id` is null.
+    In a dry run `next_session_id` is null.
     """
 
     session_id: UUID
@@ -172,10 +172,10 @@ class BulkRetryOutcome(BaseModel):
 
 
 class BulkCancelOutcomes(BaseModel):
-    """An outcome for each session, newest first.
+    """One outcome for each session, newest first.
 
-    If there are more sessions than one call takes, `next` is what the next call sends as `after`,
-    and `remaining` how many they are, counted up to 10,000.
+    If more sessions match than one call takes, send `next` as `after` in the next call. `remaining`
+    is the number of sessions left, counted up to 10,000.
     """
 
     dry_run: bool
@@ -185,7 +185,7 @@ class BulkCancelOutcomes(BaseModel):
 
 
 class BulkRetryOutcomes(BulkCancelOutcomes):
-    """As `BulkCancelOutcomes`."""
+    """The outcomes of a bulk retry. The fields are those of `BulkCancelOutcomes`."""
 
     results: list[BulkRetryOutcome]  # type: ignore[assignment]
 
@@ -218,14 +218,15 @@ class AttemptPage(BaseModel):
 
 
 class Attempts(RootModel[list[Attempt] | AttemptPage]):
-    """The chain as one JSON array, or a page of it if one was asked for."""
+    """The chain as a JSON array, or a page of it if pagination was requested."""
 
 
 class Decision(BaseModel):
-    """What was decided after a failure and why; `delay` in seconds.
+    """The decision after a failure, and its reasons. `delay` is in seconds.
 
-    `resources` are what the next attempt gets in place of this one's. `paced`: it has a slot under
-    the storm limits; `requested_by` asked for the retry that waits for its slot.
+    `resources` are those of the next attempt if they differ. `paced`: the retry has a slot under
+    the storm limits. `requested_by` is the user who requested a retry by hand that waits for its
+    slot.
     """
 
     session_id: UUID
@@ -256,7 +257,7 @@ class Decision(BaseModel):
 
 
 class Event(BaseModel):
-    """One fact of a session's history; streams of sessions go on after an `id`, those of job sets
+    """An event of a session. A stream of a session continues after an `id`, a stream of a job set
     after a `cursor`."""
 
     id: int
@@ -273,7 +274,7 @@ class Event(BaseModel):
 
 
 class EventPage(BaseModel):
-    """Events in order."""
+    """Events, oldest first."""
 
     next: str | None
     previous: None
@@ -281,7 +282,7 @@ class EventPage(BaseModel):
 
 
 class JobSet(BaseModel):
-    """Sessions of one project (`domain/name`) that were submitted under one name."""
+    """A job set: sessions of one project (`domain/name`) that were submitted under one name."""
 
     name: str
     project: str
@@ -298,16 +299,16 @@ class JobSetPage(BaseModel):
 
 
 class EffectiveField(BaseModel):
-    """A value of the merged policy and the layer that it comes from."""
+    """A value of the merged policy, and the layer that sets it."""
 
     value: Any
     layer: str
 
 
 class Defaults(BaseModel):
-    """The inline policy and the bounds of one scope; absent fields are inherited.
+    """The inline policy and the bounds of a scope. Absent fields are inherited.
 
-    `effective` and `effective_bounds` are there with `?effective=true`.
+    `effective` and `effective_bounds` are present with `?effective=true`.
     """
 
     scope: str
@@ -319,9 +320,9 @@ class Defaults(BaseModel):
 
 
 class Settings(BaseModel):
-    """The switch of one scope, and the one that holds with those above it.
+    """The kill switch of a scope, and the one in effect, which includes the scopes above.
 
-    The fields that may be absent are the cluster's only.
+    Optional fields exist only for the cluster.
     """
 
     scope: str
@@ -335,7 +336,7 @@ class Settings(BaseModel):
 
 
 class QuotaStanding(BaseModel):
-    """A quota that holds in a scope: whose it is, and how it stands, as quantities."""
+    """A quota that applies in a scope: its owner, its limit and its usage, as quantities."""
 
     scope: str
     name: str
@@ -344,7 +345,7 @@ class QuotaStanding(BaseModel):
 
 
 class Quotas(BaseModel):
-    """The limits of one scope, null where there is none; `usage` has those of its domain, too."""
+    """The limits of a scope; null means no limit. `usage` includes the limits of its domain."""
 
     scope: str
     sessions: int | None
@@ -354,7 +355,7 @@ class Quotas(BaseModel):
 
 
 class WhoAmI(BaseModel):
-    """The bearer of the token."""
+    """The owner of the token."""
 
     username: str
     cluster_admin: bool

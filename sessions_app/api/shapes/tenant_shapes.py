@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 
 class Domain(BaseModel):
-    """The outermost tenant."""
+    """A domain: a group of projects."""
 
     name: str
     created_at: datetime
@@ -21,7 +21,7 @@ class DomainPage(BaseModel):
 
 
 class Project(BaseModel):
-    """A team's share of a domain."""
+    """A project: one team's part of a domain."""
 
     domain: str
     name: str
@@ -37,7 +37,8 @@ class ProjectPage(BaseModel):
 
 
 class Membership(BaseModel):
-    """A user's role in a project (`domain/name`), or in all projects of a domain: one is null."""
+    """A user's role in a project (`domain/name`) or in all projects of a domain. One of the two is
+    null."""
 
     id: int
     user: str
@@ -55,7 +56,7 @@ class MembershipPage(BaseModel):
 
 
 class Token(BaseModel):
-    """A bearer token, by its first characters; its bearer is a user or an executor."""
+    """A bearer token of a user or an executor. `prefix` holds its first characters."""
 
     prefix: str
     name: str
@@ -70,7 +71,7 @@ class Token(BaseModel):
 
 
 class TokenWithSecret(Token):
-    """A token that was made now; `token` is what it is used by, told this once."""
+    """A new token. `token` is the secret; it is shown only once."""
 
     token: str
     warnings: list[str]
@@ -85,6 +86,6 @@ class TokenPage(BaseModel):
 
 
 class TokensRevoked(BaseModel):
-    """The prefixes of the tokens that ended, the one that was named first."""
+    """The prefixes of the revoked tokens; the named one comes first."""
 
     revoked: list[str]

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 class Webhook(BaseModel):
-    """A URL that is told of a project's events."""
+    """A webhook: a URL that receives a project's events."""
 
     id: UUID
     project: str
@@ -28,7 +28,7 @@ class Webhook(BaseModel):
 
 
 class WebhookWithSecret(Webhook):
-    """The answer that tells the secret, this once."""
+    """The answer with the secret, which is shown only once."""
 
     secret: str
 
@@ -73,6 +73,6 @@ class WebhookDeliveryPage(BaseModel):
 
 
 class Redelivered(BaseModel):
-    """How many deliveries are sent again."""
+    """The number of deliveries that are sent again."""
 
     redelivered: int

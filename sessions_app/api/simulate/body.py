@@ -53,7 +53,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class GivenContainer(_Given):
-    """How one container stood at the end of an attempt."""
+    """The state of one container at the end of an attempt."""
 
     name: str | None = None
     init: bool | None = None
@@ -65,9 +65,10 @@ class GivenContainer(_Given):
 
 
 class GivenTermination(_Given):
-    """The end of one attempt; `at` are seconds since the chain's root was created.
+    """The end of one attempt. `at` is in seconds since the root of the chain was created.
 
-    Without `at` it comes when the retry before it comes due. Of a `pod` the facts are the pod's.
+    Without `at`, the attempt ends when the retry that started it becomes due. If `pod` is given,
+    the facts are read from it.
     """
 
     session_id: Annotated[UUID, Strict(False)] | None = None
@@ -103,7 +104,7 @@ class GivenChain(ChainHead):
 
 
 class DraftSettings(_Given):
-    """`enabled` stands for the kill switch; without a limit it is the shipped one."""
+    """`enabled` is the kill switch. Without a limit, the shipped one applies."""
 
     enabled: StrictBool = True
     global_max_retries: (
@@ -115,7 +116,7 @@ class DraftSettings(_Given):
 class HistoryWindow(_Given):
     """The chains of a project (`domain/name`) whose root was created from `since` to `until`.
 
-    Without `until`: to this moment.
+    Without `until`, the window ends now.
     """
 
     project: str | None = None

@@ -9,10 +9,10 @@ from sessions_app.api.shapes.words import RetryReason
 
 
 class SimulatedAttempt(BaseModel):
-    """One attempt and what was decided about its end.
+    """One attempt and the decision about its end.
 
-    After a success `action` is null and so is all else. `used` is what the paying budget had spent
-    before, `resources` all that the next attempt gets; null if there is none.
+    After a success `action` and all other fields are null. `used` is what the budget had spent
+    before. `resources` are those of the next attempt; null if there is none.
     """
 
     attempt: int
@@ -32,14 +32,15 @@ class SimulatedAttempt(BaseModel):
 
 
 class SimulatedChain(BaseModel):
-    """What a chain would have come to; `retrying`: nothing more is known of it."""
+    """The outcome that a chain would have had. `retrying`: the outcome of the next attempt is
+    unknown."""
 
     attempts: list[SimulatedAttempt]
     outcome: Literal["succeeded", "exhausted", "not_retried", "cancelled", "retrying"]
 
 
 class ChangedChain(BaseModel):
-    """A chain that would have come to something else."""
+    """A chain whose outcome the draft would have changed."""
 
     root: str
     was: str
@@ -47,9 +48,9 @@ class ChangedChain(BaseModel):
 
 
 class SimulationSummary(BaseModel):
-    """The sums: retries by cause and by rule, decisions by reason.
+    """The totals: retries by cause and by rule, decisions by reason.
 
-    `changed` has the first 1,000. What is added is told of history only.
+    `changed` has the first 1,000 chains. The added attempts and seconds are for history only.
     """
 
     chains: int
@@ -63,7 +64,7 @@ class SimulationSummary(BaseModel):
 
 
 class Simulation(BaseModel):
-    """All decisions, chain by chain, and the sums."""
+    """The decisions of each chain, and the totals."""
 
     chains: list[SimulatedChain]
     summary: SimulationSummary

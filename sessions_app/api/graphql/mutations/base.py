@@ -33,7 +33,7 @@ ErrorCode = enumeration(
     ),
     "Why nothing was changed.",
 )
-ID_HELP = "Global, or as REST has it."
+ID_HELP = "The global id or REST's id."
 
 
 class MutationError(graphene.ObjectType):
@@ -48,7 +48,7 @@ class MutationError(graphene.ObjectType):
     message = graphene.String(required=True)
     code = graphene.Field(ErrorCode, required=True)
     details = graphene.Field(
-        scalars.JSON, description="What a program needs beyond that, as REST's problem has it."
+        scalars.JSON, description="Further fields for programs, as in REST's problem."
     )
 
 
@@ -105,7 +105,7 @@ class Change(relay.ClientIDMutation):
         cls.errors = graphene.List(
             graphene.NonNull(MutationError),
             required=True,
-            description="Why nothing was changed; none: it was done.",
+            description="Why nothing was changed. Empty after a success.",
         )
         super().__init_subclass_with_meta__(input_fields=fields, **options)
 
@@ -134,14 +134,14 @@ class Deletion(Change):
     class Meta:
         abstract = True
 
-    deleted_id = graphene.ID(description="The global id of what is not there any more.")
+    deleted_id = graphene.ID(description="The global id of the deleted object.")
 
 
 class IfMatch:
     """The input field that guards against concurrent changes."""
 
     if_match = graphene.String(
-        description="The `version` of what was read; refused as `OUTDATED` if it was changed since."
+        description="The `version` to change. If it is outdated, the call is refused as `OUTDATED`."
     )
 
 

@@ -33,28 +33,28 @@ Told = dict[str, Any]
 _SAID = {
     "created": "a new session",
     "exists": "its `creationId` was known",
-    "cancelled": "the chain is",
-    "retried": "the new attempt is there",
+    "cancelled": "the chain was cancelled",
+    "retried": "the new attempt exists",
     "scheduled": "its slot is at `dueAt`",
-    "refused": "nothing was changed, as `errors` tell",
+    "refused": "nothing was changed; `errors` say why",
 }
 
 
 SessionInput = input_of(
-    SessionCreate, name="SessionInput", description="A session, as `createSession` takes it."
+    SessionCreate, name="SessionInput", description="A session to submit, as in `createSession`."
 )
 
 
 def _outcomes(name: str, *values: str) -> Any:
     meanings = "; ".join(f"`{value}`: {_SAID[value]}" for value in values)
-    return enumeration(name, values, f"What became of one session. {meanings}.")
+    return enumeration(name, values, f"The outcome for one session. {meanings}.")
 
 
 class _Outcome:
     """The fields that all outcomes have."""
 
     errors = graphene.List(graphene.NonNull(MutationError), required=True)
-    session = graphene.Field(Session, description="The session that it is about, if there is one.")
+    session = graphene.Field(Session, description="The session, if there is one.")
 
     @staticmethod
     def resolve_session(source: Peer[Told], info: Any) -> Any:
@@ -68,7 +68,7 @@ def _sessions(actor: Actor, name: str, rows: Sequence[Told]) -> list[Any]:
 
 
 class CreateOutcome(_Outcome, graphene.ObjectType):
-    """What became of one item."""
+    """The outcome of one item."""
 
     class Meta:
         default_resolver = field_of
@@ -78,7 +78,7 @@ class CreateOutcome(_Outcome, graphene.ObjectType):
     warnings = graphene.List(
         graphene.NonNull(graphene.String),
         required=True,
-        description="What of the item has no effect.",
+        description="Warnings about values of the item that have no effect.",
     )
 
 
@@ -93,7 +93,7 @@ class CancelOutcome(_Outcome, graphene.ObjectType):
 
 
 class RetryOutcome(_Outcome, graphene.ObjectType):
-    """What became of one session; of a dry run there is no new attempt."""
+    """The outcome for one session. A dry run makes no new attempt."""
 
     class Meta:
         default_resolver = field_of
@@ -112,7 +112,7 @@ class RetryOutcome(_Outcome, graphene.ObjectType):
 
 def _results(kind: Any) -> graphene.List:
     return graphene.List(
-        graphene.NonNull(kind), description="An outcome for each session, in order."
+        graphene.NonNull(kind), description="One outcome for each session, in order."
     )
 
 
@@ -121,7 +121,7 @@ def _peers(kind: Any, rows: Sequence[Told]) -> list[Peer[Told]]:
 
 
 class CreateSessions(Change):
-    """Submit up to 1,000 sessions; one that is refused does not stop the others."""
+    """Submit up to 1,000 sessions. A refused session does not stop the others."""
 
     class Meta:
         checked_by = calls.SessionsBulkCreate
@@ -155,9 +155,11 @@ class ByFilter:
     """The input of mutations on the newest attempts that match a filter."""
 
     filter = SessionFilterInput(required=True)
-    dry_run = graphene.Boolean(description="Say what would happen, and change nothing.")
-    limit = graphene.Int(description=f"So many sessions in this call, up to {calls.MAX_SESSIONS}.")
-    after = graphene.ID(description="`next` of the call before.")
+    dry_run = graphene.Boolean(description="Return what would happen, and change nothing.")
+    limit = graphene.Int(
+        description=f"The maximum number of sessions in this call, up to {calls.MAX_SESSIONS}."
+    )
+    after = graphene.ID(description="The `next` of the call before.")
 
 
 class _Some(Change):
@@ -167,12 +169,14 @@ class _Some(Change):
         abstract = True
 
     dry_run = graphene.Boolean()
-    next = graphene.Field(scalars.UUID, description="What the next call sends as `after`.")
-    remaining = graphene.Int(description="How many sessions are left, counted up to 10,000.")
+    next = graphene.Field(
+        scalars.UUID, description="The value to send as `after` in the next call."
+    )
+    remaining = graphene.Int(description="The number of sessions left, counted up to 10,000.")
 
 
 class CancelSessions(_Some):
-    """Cancel the chains whose newest attempts a filter means."""
+    """Cancel the chains whose newest attempts match a filter."""
 
     class Meta:
         checked_by = calls.BulkCancel
@@ -188,13 +192,13 @@ class CancelSessions(_Some):
 
 
 class RetrySessions(_Some):
-    """Retry by hand the newest attempts that a filter means, within the storm limits."""
+    """Retry by hand the newest attempts that match a filter, within the storm limits."""
 
     class Meta:
         checked_by = calls.BulkRetry
 
     class Input(ByFilter):
-        resources = scalars.JSON(description="Laid over those of the attempts before.")
+        resources = scalars.JSON(description="Resources that replace those of the attempts before.")
 
     results = _results(RetryOutcome)
 

@@ -25,7 +25,7 @@ def _peer(row: Row) -> Peer[Row]:
 
 
 class CreateFailureCategory(Change):
-    """Make a failure category; without a position it comes last."""
+    """Create a failure category. Without a position it comes last."""
 
     class Meta:
         body = CategoryBody
@@ -39,7 +39,8 @@ class CreateFailureCategory(Change):
 
 
 class ReplaceFailureCategory(Change):
-    """Make a category, or replace it; without a position one that is there stays where it is."""
+    """Create or replace a failure category. Without a position, an existing one stays where it
+    is."""
 
     class Meta:
         body = CategoryBody
@@ -57,7 +58,7 @@ class ReplaceFailureCategory(Change):
 
 
 class UpdateFailureCategory(Change):
-    """Change the position, the matchers or both; rules ask for the name, which stays."""
+    """Change the position, the matchers, or both. The name stays, since rules refer to it."""
 
     class Meta:
         body = CategoryChanges
@@ -74,7 +75,7 @@ class UpdateFailureCategory(Change):
 
 
 class DeleteFailureCategory(Deletion):
-    """Delete a category; rules that ask for it do not match any more."""
+    """Delete a failure category. Rules that name it no longer match."""
 
     Input = OfCategory
 

@@ -34,7 +34,7 @@ def _peer(row: Row) -> Peer[Row]:
 
 
 class CreateMembership(Change):
-    """Give somebody a role in a project or in all projects of a domain."""
+    """Give a user a role in a project or in all projects of a domain."""
 
     class Meta:
         body = MembershipCreate
@@ -48,7 +48,7 @@ class CreateMembership(Change):
 
 
 class UpdateMembership(Change):
-    """Give another role in the same place."""
+    """Change the role of a membership."""
 
     class Meta:
         body = MembershipChange
@@ -64,7 +64,7 @@ class UpdateMembership(Change):
 
 
 class DeleteMembership(Deletion):
-    """Take a role away, effective with the next request."""
+    """Remove a membership, effective with the user's next request."""
 
     Input = OfMembership
 

@@ -34,9 +34,11 @@ PolicySpec = input_of(Spec, name="RetryPolicySpecInput")
 class OfDocument(OfScope):
     """The content of a policy. Its scope is named here, in the document, or in both."""
 
-    name = graphene.String(description="Needed with `spec`; else as in the document.")
-    spec = PolicySpec(description="What it decides, as fields.")
-    document = JSON(description="The whole document, as REST takes and gives it.")
+    name = graphene.String(
+        description="Required with `spec`. Otherwise it must equal the document's."
+    )
+    spec = PolicySpec(description="The spec of the policy, as fields.")
+    document = JSON(description="The whole document, as in REST.")
     yaml = graphene.String(description="The whole document as YAML.")
 
 
@@ -102,7 +104,7 @@ def _peer(context: Context, made: Applied) -> dict[str, Any]:
 
 
 class CreateRetryPolicy(Change):
-    """Make a policy; refused if there is one of its name in its scope."""
+    """Create a policy. It is refused if the scope has a policy with this name."""
 
     Input = OfDocument
     retry_policy = graphene.Field(RetryPolicy)
@@ -118,11 +120,11 @@ class CreateRetryPolicy(Change):
 
 
 class ApplyRetryPolicy(Change):
-    """Make a policy, or a new revision of it; the same again changes nothing."""
+    """Create a policy or a new revision of it. An equal document changes nothing."""
 
     Input = OfDocumentVersion
     retry_policy = graphene.Field(RetryPolicy)
-    created = graphene.Boolean(description="False: there was one of its name.")
+    created = graphene.Boolean(description="False if the policy existed.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -135,13 +137,13 @@ class ApplyRetryPolicy(Change):
 
 
 class DeleteRetryPolicy(Deletion):
-    """Delete a policy that nothing names; one that chains still need is archived."""
+    """Delete a policy that nothing uses. If unfinished chains still need it, it is archived."""
 
     class Input(OfScopeVersion):
         name = graphene.String(required=True)
 
     outcome = graphene.Field(
-        enumeration("PolicyDeleted", ("deleted", "archived"), "What became of a policy.")
+        enumeration("PolicyDeleted", ("deleted", "archived"), "The result of deleting a policy.")
     )
 
     @classmethod

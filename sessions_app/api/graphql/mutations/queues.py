@@ -41,7 +41,7 @@ def _peer(row: Row) -> Peer[Row]:
 
 
 class CreateQueue(Change):
-    """Make a queue."""
+    """Create a queue."""
 
     class Meta:
         body = QueueCreate
@@ -55,7 +55,7 @@ class CreateQueue(Change):
 
 
 class ReplaceQueue(Change):
-    """Make a queue, or replace what can be changed of it; its cordon stays."""
+    """Create a queue, or replace its changeable fields. Its cordon stays."""
 
     class Meta:
         body = QueueFields
@@ -73,7 +73,7 @@ class ReplaceQueue(Change):
 
 
 class UpdateQueue(Change):
-    """Change what is named of a queue."""
+    """Change the given fields of a queue."""
 
     class Meta:
         body = QueueFields
@@ -89,7 +89,7 @@ class UpdateQueue(Change):
 
 
 class DeleteQueue(Deletion):
-    """Delete a queue in which no session is recorded any more."""
+    """Delete a queue that has no recorded sessions."""
 
     Input = OfQueueVersion
 
@@ -102,7 +102,7 @@ class DeleteQueue(Deletion):
 
 
 class CordonQueue(Change):
-    """Close a queue: it takes sessions, but none of them gets an executor."""
+    """Cordon a queue: it accepts sessions, but none of them is started."""
 
     class Meta:
         body = CordonBody
@@ -118,7 +118,7 @@ class CordonQueue(Change):
 
 
 class UncordonQueue(Change):
-    """Open a queue again; on an open one it does nothing."""
+    """Uncordon a queue. A queue that is not cordoned does not change."""
 
     Input = OfQueue
     queue = graphene.Field(Queue)

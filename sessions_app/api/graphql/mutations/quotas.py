@@ -28,7 +28,7 @@ def _put(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, An
 
 
 class UpdateQuotas(Change):
-    """Change the limits that are named of a project or a domain; null takes one away."""
+    """Change the given limits of a project or a domain. Null removes a limit."""
 
     class Meta:
         body = QuotasBody
@@ -58,7 +58,7 @@ class ReplaceQuotas(Change):
 
 
 class DeleteQuotas(Change):
-    """Take all limits of a project or a domain away."""
+    """Remove all limits of a project or a domain."""
 
     Input = OfScope
 

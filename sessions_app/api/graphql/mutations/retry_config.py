@@ -31,8 +31,8 @@ def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> d
 
 
 class UpdateRetryDefaults(Change):
-    """Change the named fields of a scope's defaults and bounds; the others stay as they are, and
-    those of the policy that `unset` names, such as `retryDelay`, are inherited again."""
+    """Change the given fields of a scope's defaults and bounds. The policy fields in `unset`, such
+    as `retryDelay`, are inherited again. All others stay as they are."""
 
     class Meta:
         body = DefaultsPatch
@@ -63,7 +63,7 @@ class ReplaceRetryDefaults(Change):
 
 
 class DeleteRetryDefaults(Change):
-    """Inherit everything again."""
+    """Remove the defaults of a scope, so that it inherits everything."""
 
     Input = OfScopeVersion
 
@@ -76,7 +76,7 @@ class DeleteRetryDefaults(Change):
 
 
 class UpdateRetrySettings(Change):
-    """Change the switch of a scope, or what else is named of the cluster's settings."""
+    """Change the kill switch of a scope, or the given settings of the cluster."""
 
     class Meta:
         body = SettingsBody
@@ -91,7 +91,8 @@ class UpdateRetrySettings(Change):
 
 
 class ReplaceRetrySettings(Change):
-    """Set the switch of a scope, and all settings of the cluster; what is absent is as shipped."""
+    """Set the kill switch of a scope, and all settings of the cluster. Absent settings get the
+    shipped value."""
 
     class Meta:
         body = SettingsBody
@@ -106,7 +107,8 @@ class ReplaceRetrySettings(Change):
 
 
 class DeleteRetrySettings(Change):
-    """Switch back to `on`, and the cluster to the shipped limits, without a default policy."""
+    """Reset the settings of a scope. The switch becomes `on`; the cluster gets the shipped limits
+    and no default policy."""
 
     Input = OfScopeVersion
 

@@ -20,15 +20,16 @@ class OfSession:
 
 
 class CreateSession(Change):
-    """Submit a session; the same `creationId` with the same input finds it again."""
+    """Submit a session. If the `creationId` exists and the input is equal, return that session."""
 
     class Meta:
         body = SessionCreate
 
     session = graphene.Field(Session)
-    created = graphene.Boolean(description="False: it was there, with the same `creationId`.")
+    created = graphene.Boolean(description="False if a session with this `creationId` existed.")
     warnings = graphene.List(
-        graphene.NonNull(graphene.String), description="What of the input has no effect."
+        graphene.NonNull(graphene.String),
+        description="Warnings about values of the input that have no effect.",
     )
 
     @classmethod
@@ -40,7 +41,7 @@ class CreateSession(Change):
 
 
 class CancelSession(Change):
-    """Cancel the whole chain: the live attempt and a waiting retry. Repeating it is fine."""
+    """Cancel the whole chain: the live attempt and a waiting retry. The call can be repeated."""
 
     Input = OfSession
     session = graphene.Field(Session)
@@ -54,7 +55,7 @@ class CancelSession(Change):
 
 
 class PreemptSession(Change):
-    """Take a run off its executor, to be retried as its policies say. Repeating it is fine."""
+    """Preempt a run: stop it, and retry it as its policies say. The call can be repeated."""
 
     class Meta:
         body = SessionPreempt
@@ -71,10 +72,8 @@ class PreemptSession(Change):
 
 
 class RetrySession(Change):
-    """Retry by hand, at once, on nobody's budget.
-
-    The new attempt gets the resources of the one before, with those that are given in their place.
-    """
+    """Retry a session by hand, at once. No budget is charged. The new attempt gets the resources of
+    the one before; given resources replace them."""
 
     class Meta:
         body = SessionRetry

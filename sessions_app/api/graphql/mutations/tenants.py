@@ -20,7 +20,7 @@ from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
 
 
 class CreateDomain(Change):
-    """Make a domain, without projects."""
+    """Create a domain without projects."""
 
     class Meta:
         body = DomainCreate
@@ -38,7 +38,7 @@ class CreateDomain(Change):
 
 
 class DeleteDomain(Deletion):
-    """Delete a domain that has no projects."""
+    """Delete a domain without projects."""
 
     class Input:
         name = graphene.String(required=True)
@@ -51,7 +51,7 @@ class DeleteDomain(Deletion):
 
 
 class CreateProject(Change):
-    """Make a project with its default queue."""
+    """Create a project and its default queue."""
 
     class Meta:
         body = ProjectCreate
@@ -69,7 +69,7 @@ class CreateProject(Change):
 
 
 class DeleteProject(Deletion):
-    """Delete a project in which nothing ever ran, with all that is set for it."""
+    """Delete a project that never had a session, with all its settings."""
 
     class Input:
         project = graphene.String(required=True, description="`domain/name`.")

@@ -14,16 +14,16 @@ from sessions_app.api.operations.tokens import TokenCreate
 
 
 class CreateToken(Change):
-    """Make a token that gives no more than the one it is made with.
-
-    One that is made in a browser's session has no end but `expiresAt`.
-    """
+    """Create a token. It grants no more than the token of this call. A token created in a browser's
+    session ends only at `expiresAt`."""
 
     class Meta:
         body = TokenCreate
 
     token = graphene.Field(Token)
-    secret = graphene.String(description="What is sent as the bearer; told this once.")
+    secret = graphene.String(
+        description="The secret to send as the bearer token. It is shown only once."
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -33,14 +33,16 @@ class CreateToken(Change):
 
 
 class RevokeToken(Change):
-    """Revoke a token, effective at once."""
+    """Revoke a token at once."""
 
     class Input:
-        id = graphene.ID(required=True, description="Global, or the token's `prefix`.")
-        made_with = graphene.Boolean(description="Revoke all that were made with it, too.")
+        id = graphene.ID(required=True, description="The global id, or the token's `prefix`.")
+        made_with = graphene.Boolean(
+            description="Also revoke all tokens that were created with it."
+        )
 
     revoked = graphene.List(
-        graphene.NonNull(graphene.String), description="The prefixes of those that are gone."
+        graphene.NonNull(graphene.String), description="The prefixes of the revoked tokens."
     )
 
     @classmethod

@@ -22,7 +22,7 @@ from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookCh
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.models import WebhookEndpoint as Row
 
-_SECRET_HELP = "What signs the messages; told this once."  # noqa: S105  # a description
+_SECRET_HELP = "The secret that signs the messages. It is shown only once."  # noqa: S105  # a description
 
 
 class OfWebhook:
@@ -40,7 +40,7 @@ def _peer(row: Row) -> Peer[Row]:
 
 
 class CreateWebhook(Change):
-    """Make a webhook of a project."""
+    """Create a webhook of a project."""
 
     class Meta:
         body = WebhookCreate
@@ -56,7 +56,7 @@ class CreateWebhook(Change):
 
 
 class UpdateWebhook(Change):
-    """Change what is named of a webhook."""
+    """Change the given fields of a webhook."""
 
     class Meta:
         body = WebhookChanges
@@ -72,7 +72,7 @@ class UpdateWebhook(Change):
 
 
 class DeleteWebhook(Deletion):
-    """Delete a webhook with the log of its deliveries."""
+    """Delete a webhook and its deliveries."""
 
     Input = OfWebhook
 
@@ -85,7 +85,7 @@ class DeleteWebhook(Deletion):
 
 
 class RotateWebhookSecret(Change):
-    """Make a new secret; for the time of the overlap the old one signs, too."""
+    """Create a new secret. During the overlap, the old secret signs too."""
 
     class Meta:
         body = NewSecret
@@ -103,7 +103,7 @@ class RotateWebhookSecret(Change):
 
 
 class PauseWebhook(Change):
-    """Send nothing more; what happens meanwhile waits in the log."""
+    """Pause the webhook. Events of the pause are sent after it is resumed."""
 
     class Meta:
         body = CordonBody
@@ -119,7 +119,7 @@ class PauseWebhook(Change):
 
 
 class ResumeWebhook(Change):
-    """Go on from where it was paused; nothing happens to one that is not."""
+    """Resume a paused webhook from where it stopped. An active webhook does not change."""
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
@@ -131,10 +131,12 @@ class ResumeWebhook(Change):
 
 
 class PingWebhook(Change):
-    """Send a test message, also to one that is paused."""
+    """Send a test message, even if the webhook is paused."""
 
     Input = OfWebhook
-    delivery = graphene.Field(WebhookDelivery, description="It tells what comes of it.")
+    delivery = graphene.Field(
+        WebhookDelivery, description="The delivery of the message. It will show the result."
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -144,14 +146,14 @@ class PingWebhook(Change):
 
 
 class RedeliverWebhook(Change):
-    """Send one delivery again, or those since a time, with the ids that they had."""
+    """Send one delivery again, or all since a time, with their original ids."""
 
     class Meta:
         body = Redeliver
         kinds = {"delivery": BigInt}  # graphene's Meta
 
     Input = OfWebhook
-    redelivered = graphene.Int(description="How many.")
+    redelivered = graphene.Int(description="The number of deliveries that are sent again.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
