@@ -159,17 +159,27 @@ def _parser() -> argparse.ArgumentParser:
         prog="reprise-executor",
         description="Takes sessions from a Reprise server and runs them here.",
     )
-    parser.add_argument("--name", required=True, help="the executor's name on the server")
-    parser.add_argument("--url", required=True, help="the server, such as http://127.0.0.1:8000")
+    parser.add_argument("--name", required=True, help="name of the executor on the server")
+    parser.add_argument(
+        "--url", required=True, help="URL of the server, such as http://127.0.0.1:8000"
+    )
     parser.add_argument(
         "--token-file", type=Path, help=f"file with the token (else ${TOKEN_VARIABLE})"
     )
     parser.add_argument(
-        "--state-dir", type=Path, required=True, help="where it keeps what must survive it"
+        "--state-dir",
+        type=Path,
+        required=True,
+        help="directory for data that must survive a restart",
     )
-    parser.add_argument("--driver", choices=DRIVERS, default="local", help="what runs a session")
     parser.add_argument(
-        "--max-sessions", type=_positive, default=8, help="the most sessions at once (default 8)"
+        "--driver", choices=DRIVERS, default="local", help="driver that runs the sessions"
+    )
+    parser.add_argument(
+        "--max-sessions",
+        type=_positive,
+        default=8,
+        help="maximum number of sessions at the same time (default 8)",
     )
     parser.add_argument(
         "--die-with-parent",
@@ -188,45 +198,52 @@ def _parser() -> argparse.ArgumentParser:
 def _add_isolation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "the local driver, which runs processes of this machine",
-        "REPRISE_LOCAL_PATHS names what isolated runs may read beside the system's programs,"
-        " REPRISE_LOCAL_WRITABLE what they may write, both as PATH names directories.",
+        "REPRISE_LOCAL_PATHS lists what isolated runs may read besides the system's programs,"
+        " REPRISE_LOCAL_WRITABLE what they may write. Both have the form of PATH.",
     )
     group.add_argument(
         "--isolate-runs",
         type=option(MODE),
         metavar="{on,partly,off}",
-        help="keep runs from the agent, each other and this machine's files; partly: as far as the"
-        " kernel can; off: they are processes of the agent's own user ($REPRISE_ISOLATE_RUNS, else"
-        " on)",
+        help="isolate runs from the agent, from each other and from this machine's files; partly:"
+        " as far as the kernel can; off: runs are processes of the agent's own user (default"
+        " $REPRISE_ISOLATE_RUNS, else on)",
     )
     group.add_argument(
         "--run-users",
         type=option(USERS),
         metavar="FIRST-LAST",
-        help="user numbers for isolated runs of an agent that is root ($REPRISE_RUN_USERS, else"
+        help="user ids for isolated runs if the agent is root (default $REPRISE_RUN_USERS, else"
         " 70000-79999)",
     )
     group.add_argument(
-        "--check-isolation", action="store_true", help="say whether that can be held, and end"
+        "--check-isolation",
+        action="store_true",
+        help="check whether runs can be isolated, and exit",
     )
 
 
 def _add_simulation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the simulated driver, which runs nothing")
-    group.add_argument("--seed", type=int, default=0, help="of all that is drawn (default 0)")
+    group.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default 0)")
     group.add_argument(
-        "--nodes", type=_positive, default=10, help="of its virtual cluster (default 10)"
+        "--nodes",
+        type=_positive,
+        default=10,
+        help="number of nodes of the virtual cluster (default 10)",
     )
     group.add_argument(
         "--speed",
         type=_speed,
         default=1.0,
-        help="how much faster than real its time passes; 0: as fast as possible (default 1)",
+        help="speed of time compared with real time; 0: as fast as possible (default 1)",
     )
     group.add_argument(
-        "--script", type=Path, help="JSON file: how long runs last, how many fail, and of what"
+        "--script", type=Path, help="JSON file with the durations, failure rates and causes of runs"
     )
-    group.add_argument("--run-log", type=Path, help="file that gets each run's beginning and end")
+    group.add_argument(
+        "--run-log", type=Path, help="file to which the start and the end of each run are written"
+    )
 
 
 def _add_pods(parser: argparse.ArgumentParser) -> None:
@@ -236,25 +253,25 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig", type=Path, help="file (default: $KUBECONFIG, ~/.kube/config)"
     )
     where.add_argument(
-        "--in-cluster", action="store_true", help="by the service account of the executor's own pod"
+        "--in-cluster",
+        action="store_true",
+        help="use the service account of the executor's own pod",
     )
-    group.add_argument("--context", help="of the kubeconfig (default: its current one)")
+    group.add_argument("--context", help="context of the kubeconfig (default: its current one)")
     group.add_argument(
         "--namespace-template",
         type=_template,
         default=NAMESPACE_TEMPLATE,
-        help=f"of a project's namespace (default {NAMESPACE_TEMPLATE})",
+        help=f"template of a project's namespace (default {NAMESPACE_TEMPLATE})",
     )
-    group.add_argument(
-        "--create-namespaces", action="store_true", help="makes those that are missing"
-    )
+    group.add_argument("--create-namespaces", action="store_true", help="create missing namespaces")
     group.add_argument(
         "--allow", action="append", default=[], metavar="PATH", choices=REFUSED,
-        help="of what a pod_spec may not say, what it may say here; may be repeated",
+        help="pod_spec field that is allowed here although it is refused by default; repeatable",
     )  # fmt: skip
     group.add_argument(
         "--refuse", action="append", default=[], metavar="PATH",
-        help="what else a pod_spec may not say; may be repeated",
+        help="additional pod_spec field to refuse; repeatable",
     )  # fmt: skip
     _add_pod_times(group)
 
@@ -271,16 +288,19 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
         "--relist-seconds",
         type=_seconds,
         default=60.0,
-        help="between two full looks at the pods (default 60)",
+        help="seconds between two full lists of the pods (default 60)",
     )
     group.add_argument(
-        "--watch-seconds", type=_seconds, default=240.0, help="that a watch lasts (default 240)"
+        "--watch-seconds",
+        type=_seconds,
+        default=240.0,
+        help="seconds that a watch lasts (default 240)",
     )
     group.add_argument(
         "--answer-seconds",
         type=_seconds,
         default=30.0,
-        help="that an answer of the cluster is waited for (default 30)",
+        help="seconds to wait for an answer of the cluster (default 30)",
     )
 
 

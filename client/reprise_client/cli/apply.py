@@ -28,7 +28,7 @@ MoreArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="
 
 def file_option() -> Any:
     """Return the option that names files of documents."""
-    text = "YAML or JSON, a directory of such, or - (stdin)."
+    text = "YAML or JSON file, a directory of them, or - for stdin."
     return typer.Option("--file", "-f", metavar="FILE", help=text)
 
 
@@ -43,12 +43,11 @@ def apply(
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Make or change what documents describe.
+    """Create or change objects from documents.
 
-    That is retry policies, queues, retry defaults, failure categories, and executors that are there
-    already. Nothing is sent unless
-    all files can be read and have the form of documents; then each is tried, those that others
-    need first.
+    Documents are retry policies, queues, retry defaults, failure categories and existing executors.
+    Nothing is sent unless all files are readable and valid documents. Then each one is applied,
+    dependencies first.
     """
     send_documents(ctx, [*files, *(more or [])], asked_scope(domain, project), How.APPLY)
 
@@ -61,7 +60,7 @@ def update(
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Change what documents describe, all of which has to be there; else as `apply`."""
+    """Change existing objects from documents. Otherwise it works like `apply`."""
     send_documents(ctx, [*files, *(more or [])], asked_scope(domain, project), How.UPDATE)
 
 

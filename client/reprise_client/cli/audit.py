@@ -30,8 +30,8 @@ LONGEST = 60
 class Entries:
     """The filters of the command; None means that an option was not given."""
 
-    actor: Annotated[str | None, typer.Option(help="Who did it, such as ann or reprise.")] = None
-    action: Annotated[str | None, typer.Option(help="Such as queue.change.")] = None
+    actor: Annotated[str | None, typer.Option(help="Author, such as ann or reprise.")] = None
+    action: Annotated[str | None, typer.Option(help="Action, such as queue.change.")] = None
     object_type: Annotated[
         str | None, typer.Option("--type", help="Object type, such as queue or retry_policy.")
     ] = None
@@ -39,18 +39,20 @@ class Entries:
         None
     )
     project: Annotated[str | None, typer.Option(metavar="DOMAIN/NAME")] = None
-    domain: Annotated[str | None, typer.Option(help="With its projects.")] = None
+    domain: Annotated[str | None, typer.Option(help="Domain, including its projects.")] = None
     door: Annotated[
         str | None, typer.Option(help="rest, graphql, admin, web, task, command or sql.")
     ] = None
     automatic: Annotated[
         bool | None,
-        typer.Option("--automatic/--people", help="What the engine did, or what people did."),
+        typer.Option("--automatic/--people", help="Only actions of the engine, or only of people."),
     ] = None
     session: Annotated[str | None, typer.Option(metavar="ID")] = None
-    chain: Annotated[str | None, typer.Option(metavar="ID", help="ID of its first session.")] = None
-    since: Annotated[str | None, age_option("Done at most this long ago: 30m, 2h, 7d.")] = None
-    until: Annotated[str | None, age_option("Done at least this long ago.")] = None
+    chain: Annotated[
+        str | None, typer.Option(metavar="ID", help="ID of the chain's first session.")
+    ] = None
+    since: Annotated[str | None, age_option("Maximum age: 30m, 2h, 7d.")] = None
+    until: Annotated[str | None, age_option("Minimum age.")] = None
 
     def filters(self) -> dict[str, Any]:
         """Return the filters for the API."""
@@ -71,7 +73,7 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show who changed and who dispatched what, newest first."""
+    """Show the audit log, newest first."""
     entries = client_of(ctx).audit(page_size=min(limit, 500), **wanted.filters())
     found = list(islice(entries, limit))
     emit(

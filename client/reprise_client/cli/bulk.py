@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from reprise_client.models import BulkChange, BulkChanges
 
 AllOption = Annotated[
-    bool, typer.Option("--all", help="The newest attempts that the filters mean, not one ID.")
+    bool,
+    typer.Option("--all", help="The newest attempts that match the filters, instead of one ID."),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="With --all: say what would happen, change nothing.")
+    bool, typer.Option("--dry-run", help="With --all: show what would happen, and change nothing.")
 ]
 YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="With --all: do not ask on a terminal.")
+    bool, typer.Option("--yes", "-y", help="With --all: do not ask for confirmation.")
 ]
 STYLES = {"retried": "green", "cancelled": "green", "scheduled": "yellow", "refused": "red"}
 

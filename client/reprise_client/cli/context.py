@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-app = typer.Typer(help="Show or choose the server that commands talk to.", rich_markup_mode=None)
+app = typer.Typer(help="Show or choose the server that commands use.", rich_markup_mode=None)
 
 
 def login(
     url: Annotated[
-        str | None, typer.Argument(help="The server, such as http://127.0.0.1:8000.")
+        str | None, typer.Argument(help="URL of the server, such as http://127.0.0.1:8000.")
     ] = None,
     *,
     token: Annotated[
         str | None,
-        typer.Option(help="Asked for, or read from standard input, if it is left out."),
+        typer.Option(help="Token (default: asked for, or read from standard input)."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the context; else the server's host.")
+        str | None, typer.Option(help="Name of the context (default: the server's host).")
     ] = None,
     project: Annotated[
         str | None, typer.Option(metavar="DOMAIN/NAME", help="Default project.")
     ] = None,
     credentials: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The credentials.json of a standalone server."),
+        typer.Option(metavar="FILE", help="credentials.json of a standalone server."),
     ] = None,
 ) -> None:
-    """Check a token and keep it for its server.
+    """Check a token and save it for its server.
 
     The server becomes the current context.
     """
@@ -105,7 +105,7 @@ def context(ctx: typer.Context) -> None:
 
 @app.command("list")
 def list_contexts(output: OutputOption = Format.TABLE) -> None:
-    """List the contexts; the current one has a star."""
+    """List the contexts. A star marks the current one."""
     config = load(config_path(os.environ))
     rows = [
         {
@@ -131,7 +131,9 @@ def list_contexts(output: OutputOption = Format.TABLE) -> None:
 
 
 @app.command()
-def use(name: Annotated[str, typer.Argument(help="A name that `context list` shows.")]) -> None:
+def use(
+    name: Annotated[str, typer.Argument(help="Name of the context (see `context list`).")],
+) -> None:
     """Make a context the current one."""
     path = config_path(os.environ)
     save(load(path).using(name), path)
@@ -140,7 +142,7 @@ def use(name: Annotated[str, typer.Argument(help="A name that `context list` sho
 
 @app.command()
 def show(ctx: typer.Context, output: OutputOption = Format.TABLE) -> None:
-    """Show what a command would use here, the environment included; never the token."""
+    """Show the settings that a command would use, including the environment, without the token."""
     path = config_path(os.environ)
     config: Config = load(path)
     context = chosen(config, ctx.find_root().obj, os.environ)

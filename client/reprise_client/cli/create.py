@@ -19,7 +19,7 @@ from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
 
 app = typer.Typer(
-    help="Make what documents describe (-f FILE), or queues, domains, projects, tokens and more.",
+    help="Create objects from documents (-f FILE), or queues, domains, projects, tokens and more.",
     no_args_is_help=True,
 )
 
@@ -53,16 +53,20 @@ class Role(StrEnum):
 @app.command()
 def domain(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Up to 63 of a-z, 0-9 and -.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name: up to 63 characters of a-z, 0-9 and -.")
+    ],
 ) -> None:
-    """Make a domain."""
+    """Create a domain."""
     typer.echo(f"domain/{client_of(ctx).domain_create(name).name} created")
 
 
 @app.command()
 def project(
     ctx: typer.Context,
-    address: Annotated[str, typer.Argument(metavar="DOMAIN/NAME", help="Where, and its name.")],
+    address: Annotated[
+        str, typer.Argument(metavar="DOMAIN/NAME", help="Domain and name of the project.")
+    ],
 ) -> None:
     """Create a project and its default queue."""
     within, slash, name = address.partition("/")
@@ -74,20 +78,22 @@ def project(
 @app.command()
 def queue(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Or DOMAIN/PROJECT/NAME.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="NAME or DOMAIN/PROJECT/NAME.")],
     *,
     retry_policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME,...",
-            help="Policies that its sessions follow, the first one first; also repeatable.",
+            help="Retry policies of its sessions, in order; repeatable.",
             autocompletion=complete_policy,
         ),
     ] = None,
-    priority_factor: Annotated[float | None, typer.Option(help="Lower goes first; else 1.")] = None,
+    priority_factor: Annotated[
+        float | None, typer.Option(help="Priority factor; lower goes first (default: 1).")
+    ] = None,
     project: ProjectOption = None,
 ) -> None:
-    """Make a queue, as a document of it would."""
+    """Create a queue, like a document would."""
     client = client_of(ctx)
     place, slash, short = name.rpartition("/")
     asked = asked_scope(None, project)
@@ -115,12 +121,12 @@ def names_of(texts: list[str] | None) -> list[str]:
 def membership(
     ctx: typer.Context,
     user: Annotated[str, typer.Argument(metavar="USER", help="The user's name.")],
-    role: Annotated[Role, typer.Argument(help="What they may do there.", case_sensitive=False)],
+    role: Annotated[Role, typer.Argument(help="Role.", case_sensitive=False)],
     *,
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Give somebody a role in a project, or in all projects of a domain."""
+    """Give a user a role in a project, or in all projects of a domain."""
     client = client_of(ctx)
     query = home_scope(client, asked_scope(domain, project)).query
     if not query:
@@ -132,24 +138,32 @@ def membership(
 @app.command()
 def token(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the token, such as its purpose.")
+    ],
     *,
     project: Annotated[
-        str | None, typer.Option("--project", metavar="DOMAIN/NAME", help="For this project only.")
+        str | None,
+        typer.Option(
+            "--project", metavar="DOMAIN/NAME", help="Restrict the token to this project."
+        ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow reading only.")] = False,
     days: Annotated[
         int | None,
-        typer.Option("--days", min=1, max=3650, help="Days it lasts; else as the token in use."),
+        typer.Option(
+            "--days", min=1, max=3650, help="Days until it expires (default: as the token in use)."
+        ),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="USER", help="Whose; for cluster admins.")
+        str | None,
+        typer.Option("--user", metavar="USER", help="Owner of the token; for cluster admins."),
     ] = None,
     output: TokenOutput = TokenForm.TOKEN,
 ) -> None:
-    """Make a token and print it, this once.
+    """Create a token and print it. It is shown only once.
 
-    It gives no more than the one that this command uses.
+    It grants no more than the token that this command uses.
     """
     made = client_of(ctx).token_create(
         name,

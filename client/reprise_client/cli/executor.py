@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from reprise_client.models import Executor, ExecutorToken
 
 app = typer.Typer(
-    help="Make executors and their tokens, close and open them.", no_args_is_help=True
+    help="Create executors and their tokens; cordon, drain and uncordon them.", no_args_is_help=True
 )
 
 ExecutorArgument = Annotated[
-    str, typer.Argument(metavar="NAME", autocompletion=complete_executor, help="Its name.")
+    str, typer.Argument(metavar="NAME", autocompletion=complete_executor, help="Name.")
 ]
 
 
@@ -35,26 +35,30 @@ POLL_SECONDS = 1.0
 @app.command()
 def create(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Up to 63 of a-z, 0-9 and -.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name: up to 63 characters of a-z, 0-9 and -.")
+    ],
     *,
     project: Annotated[
         list[str] | None,
         typer.Option(
-            "--project", metavar="DOMAIN/NAME", help="Serve only this one; may be given again."
+            "--project",
+            metavar="DOMAIN/NAME",
+            help="Project to serve; repeatable (default: all projects).",
         ),
     ] = None,
     unconfirmed_after: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="When a lost run counts as ended though nobody confirmed it; 0: never.",
+            help="Seconds after which a lost run counts as ended without confirmation; 0: never.",
         ),
     ] = None,
     output: TokenOutput = TokenForm.TOKEN,
 ) -> None:
-    """Make an executor and print its token, this once.
+    """Create an executor and print its token. It is shown only once.
 
-    Send it into a file for the agent: reprise executor create NAME > NAME.token
+    Write it to a file for the agent: reprise executor create NAME > NAME.token
     """
     client = client_of(ctx)
     try:
@@ -73,10 +77,10 @@ def create(
 def token(
     ctx: typer.Context, name: ExecutorArgument, *, output: TokenOutput = TokenForm.TOKEN
 ) -> None:
-    """Make a new token and print it, this once; all others of the executor end.
+    """Create a new token and print it. It is shown only once. All other tokens of the executor are
+    revoked.
 
-    An agent that runs with an older one is refused from then on: give it the new one and start it
-    again.
+    An agent with an older token is refused from then on. Give it the new token and restart it.
     """
     made = client_of(ctx).executor_token(name)
     _emit_token(made, output, f"executor/{made.name} has a new token, shown only now; others ended")
@@ -87,16 +91,16 @@ def cordon(
     ctx: typer.Context,
     name: ExecutorArgument,
     *,
-    reason: Annotated[str, typer.Option(help="Told to those whose sessions wait.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown to users whose sessions wait.")],
 ) -> None:
-    """Give an executor no new sessions; what runs there goes on."""
+    """Cordon an executor: it gets no new sessions. Running sessions continue."""
     client_of(ctx).executor_cordon(name, reason)
     typer.echo(f"executor/{name} cordoned")
 
 
 @app.command()
 def uncordon(ctx: typer.Context, name: ExecutorArgument) -> None:
-    """Give an executor sessions again."""
+    """Uncordon an executor: it gets new sessions again."""
     client_of(ctx).executor_uncordon(name)
     typer.echo(f"executor/{name} uncordoned")
 
@@ -107,20 +111,24 @@ def drain(
     name: ExecutorArgument,
     *,
     reason: Annotated[
-        str, typer.Option(help="Told to those whose sessions ran there or wait.")
+        str, typer.Option(help="Reason, shown to users whose sessions ran there or wait.")
     ] = "",
     force: Annotated[
         bool,
-        typer.Option("--force", help="End interactive and inference sessions, too, for good."),
+        typer.Option(
+            "--force", help="Also end interactive and inference sessions; they are not retried."
+        ),
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", "-w", help="Until nothing is left on the executor.")
+        bool, typer.Option("--wait", "-w", help="Wait until the executor is empty.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Wait no longer; ends with 124.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="Maximum time to wait; exits with 124 after it."),
     ] = None,
 ) -> None:
-    """Cordon an executor and preempt what runs there; it comes back elsewhere as policies say."""
+    """Drain an executor: cordon it and preempt its sessions. They are retried elsewhere as policies
+    say."""
     client = client_of(ctx)
     done = client.executor_drain(name, reason=reason, force=force)
     typer.echo(f"executor/{name} draining: {done.asked} runs asked to stop, ", nl=False)
@@ -154,7 +162,7 @@ def delete(
     ctx: typer.Context,
     name: ExecutorArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete an executor without leases, and its tokens."""
     get.delete(ctx, "executor", name, yes=yes)

@@ -21,15 +21,17 @@ class Filters:
     all_projects: Annotated[bool, typer.Option("--all-projects", "-A")] = False
     queue: Annotated[str | None, typer.Option()] = None
     job_set: Annotated[str | None, typer.Option()] = None
-    status: Annotated[str | None, typer.Option(help="Such as RUNNING or ERROR.")] = None
-    cause: Annotated[str | None, typer.Option(help="Why it failed.")] = None
-    category: Annotated[str | None, typer.Option(help="Its failure category.")] = None
-    retry_state: Annotated[str | None, typer.Option(help="Such as scheduled.")] = None
+    status: Annotated[str | None, typer.Option(help="Status, such as RUNNING or ERROR.")] = None
+    cause: Annotated[str | None, typer.Option(help="Cause of the failure.")] = None
+    category: Annotated[str | None, typer.Option(help="Failure category.")] = None
+    retry_state: Annotated[str | None, typer.Option(help="Retry state, such as scheduled.")] = None
     exit_code: Annotated[int | None, typer.Option()] = None
     owner: Annotated[str | None, typer.Option()] = None
     executor: Annotated[str | None, typer.Option()] = None
     node: Annotated[str | None, typer.Option()] = None
-    session_type: Annotated[str | None, typer.Option("--type", help="Such as batch.")] = None
+    session_type: Annotated[
+        str | None, typer.Option("--type", help="Session type, such as batch.")
+    ] = None
     since: Annotated[str | None, age_option("Created at most this long ago: 30m, 2h, 7d.")] = None
     until: Annotated[str | None, age_option("Created at least this long ago.")] = None
     search: Annotated[str | None, typer.Option(help="Beginning of an id or a name.")] = None

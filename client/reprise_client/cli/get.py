@@ -29,7 +29,7 @@ KindArgument = Annotated[
 NameArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="NAME", help="Its name, or DOMAIN/PROJECT/NAME.", autocompletion=complete_name
+        metavar="NAME", help="Name, or DOMAIN/PROJECT/NAME.", autocompletion=complete_name
     ),
 ]
 
@@ -50,16 +50,19 @@ def get(
     domain: DomainOption = None,
     project: ProjectOption = None,
     all_projects: Annotated[
-        bool, typer.Option("--all-projects", "-A", help="All that you may see.")
+        bool, typer.Option("--all-projects", "-A", help="Objects of all projects that you may see.")
     ] = False,
     output: Annotated[
-        Form, typer.Option("--output", "-o", help="json and yaml are input for `apply`.")
+        Form,
+        typer.Option(
+            "--output", "-o", help="Format of the answer; json and yaml can be used with `apply`."
+        ),
     ] = Form.TABLE,
 ) -> None:
     """List policies, queues, defaults, executors, webhooks, projects, tokens, and more.
 
-    Listed is what a project can use: what is its own, its domain's and the cluster's. With a NAME
-    only the one that is called so, in the project or above.
+    The list has what a project can use: its own objects, its domain's and the cluster's. With a
+    NAME, it has only the object of this name, in the project or above.
     """
     kind, name = _meant(kind_word, name)
     client = client_of(ctx)
@@ -117,7 +120,7 @@ def describe(
     domain: DomainOption = None,
     project: ProjectOption = None,
 ) -> None:
-    """Tell all about one policy, queue, layer of defaults, executor, project, and more."""
+    """Show all details of one policy, queue, layer of defaults, executor, project, and more."""
     kind, name = _meant(kind_word, name)
     client = client_of(ctx)
     item = kind.find(
@@ -139,11 +142,11 @@ def delete(
     *,
     domain: DomainOption = None,
     project: ProjectOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a policy, queue, layer of defaults, executor, webhook, project, and more.
 
-    Asks first if somebody is there to answer. A layer of defaults inherits again what is above.
+    Asks for confirmation on a terminal. A scope without defaults inherits those above it.
     """
     kind, name = _meant(kind_word, name)
     client = client_of(ctx)

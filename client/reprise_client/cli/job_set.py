@@ -9,7 +9,7 @@ from reprise_client.cli.output import Format, OutputOption, emit, emit_followed,
 from reprise_client.cli.scope import ProjectOption
 from reprise_client.cli.state import client_of
 
-app = typer.Typer(help="Look at all that was submitted under one name.", no_args_is_help=True)
+app = typer.Typer(help="Show sessions that were submitted under one name.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -29,18 +29,21 @@ def list_job_sets(
 @app.command()
 def events(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the job set.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job set.")],
     *,
     project: ProjectOption = None,
     after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Only those behind this event's cursor.")
+        str | None, typer.Option(metavar="CURSOR", help="Only events after this cursor.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="As they happen; JSON: one object a line.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Show new events as they happen; with JSON, one object per line."
+        ),
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List what happened to the sessions of a job set."""
+    """List the events of the sessions of a job set."""
     client = client_of(ctx)
     if follow:
         followed = client.follow_job_set(name, project=project, after=after)

@@ -42,7 +42,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="Run batch sessions on many clusters, and see failed ones come back by policy.",
+    help="Run batch sessions on many clusters, and retry failed ones by policy.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -62,10 +62,14 @@ def _show_version(asked: bool) -> None:
 def root(
     ctx: typer.Context,
     context_name: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Use this saved server.")
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context to use: a saved server."),
     ] = None,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     ctx.obj = context_name

@@ -14,13 +14,13 @@ from reprise_client.cli.state import client_of
 if TYPE_CHECKING:
     from reprise_client.api import Client
 
-app = typer.Typer(help="Close and open queues.", no_args_is_help=True)
+app = typer.Typer(help="Cordon and uncordon queues.", no_args_is_help=True)
 
 QueueArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Its name, or DOMAIN/PROJECT/NAME.",
+        help="Name, or DOMAIN/PROJECT/NAME.",
         autocompletion=complete_queue,
     ),
 ]
@@ -31,10 +31,10 @@ def cordon(
     ctx: typer.Context,
     name: QueueArgument,
     *,
-    reason: Annotated[str, typer.Option(help="Told to those whose sessions wait.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown to users whose sessions wait.")],
     project: ProjectOption = None,
 ) -> None:
-    """Let no session of a queue start; it still takes new ones."""
+    """Cordon a queue: none of its sessions starts, but it accepts new ones."""
     client = client_of(ctx)
     address = _address(client, name, project)
     client.queue_cordon(address, reason)
@@ -43,7 +43,7 @@ def cordon(
 
 @app.command()
 def uncordon(ctx: typer.Context, name: QueueArgument, *, project: ProjectOption = None) -> None:
-    """Let the sessions of a queue start again."""
+    """Uncordon a queue: its sessions start again."""
     client = client_of(ctx)
     address = _address(client, name, project)
     client.queue_uncordon(address)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reprise_client.api import Client
     from reprise_client.models import Quotas
 
-app = typer.Typer(help="What a project or a domain may have at once.", no_args_is_help=True)
+app = typer.Typer(help="Show and set the limits of a project or a domain.", no_args_is_help=True)
 
 COUNTS = ("sessions", "pending_sessions")
 NO_LIMIT = "none"
@@ -36,7 +36,7 @@ def show(
     project: ProjectOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show the limits that hold in a project, its domain's too, with what is in use."""
+    """Show the limits of a project and of its domain, and their usage."""
     client = client_of(ctx)
     _show(client.quotas(**_scope(client, domain, project)), output)
 
@@ -49,7 +49,7 @@ def set_(
         typer.Argument(
             metavar="NAME=LIMIT...",
             help="sessions=20, pending_sessions=1000, or a resource such as memory=64Gi; "
-            "NAME=none takes the limit away.",
+            "NAME=none removes the limit.",
         ),
     ],
     *,
@@ -57,7 +57,7 @@ def set_(
     project: ProjectOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Change the limits that are named; the others stay as they are."""
+    """Change the given limits. The others stay as they are."""
     asked = dict(_named(text) for text in limits)
     counts = {name: _count(name, limit) for name, limit in asked.items() if name in COUNTS}
     resources = {name: limit for name, limit in asked.items() if name not in COUNTS}

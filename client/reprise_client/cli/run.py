@@ -15,19 +15,20 @@ from reprise_client.cli.submit import submit
 def run(
     spec: Spec,
     ctx: typer.Context,
-    image: Annotated[str, typer.Argument(metavar="IMAGE", help="The container image.")],
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Container image.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="CMD", help="What to run in it; goes behind a --.")
+        list[str] | None,
+        typer.Argument(metavar="CMD", help="Command to run in the container, after --."),
     ] = None,
     *,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Print the session's id and leave.")
+        bool, typer.Option("--detach", "-d", help="Print the session's id and exit.")
     ] = False,
 ) -> None:
-    """Run a command and follow every attempt of it.
+    """Run a command and follow all its attempts.
 
-    Exits with the last attempt's exit code. Ctrl-C cancels the chain and waits for its end; once
-    more leaves it running or ending.
+    Exits with the last attempt's exit code. Ctrl-C cancels the chain and waits for its end. A
+    second Ctrl-C exits at once and leaves the chain running or ending.
     """
     client = client_of(ctx)
     session = submit(client, spec.body({"image": image, "command": command or []}))

@@ -11,12 +11,10 @@ import typer
 if TYPE_CHECKING:
     from reprise_client.api import Client
 
-DomainOption = Annotated[
-    str | None, typer.Option("--domain", metavar="DOMAIN", help="Of this domain.")
-]
+DomainOption = Annotated[str | None, typer.Option("--domain", metavar="DOMAIN", help="Domain.")]
 ProjectOption = Annotated[
     str | None,
-    typer.Option("--project", metavar="DOMAIN/NAME", help="Of this project, else the context's."),
+    typer.Option("--project", metavar="DOMAIN/NAME", help="Project (default: the context's)."),
 ]
 
 

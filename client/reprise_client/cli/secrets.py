@@ -14,5 +14,5 @@ class TokenForm(StrEnum):
 
 TokenOutput = Annotated[
     TokenForm,
-    typer.Option("--output", "-o", help="The token alone, or the whole answer with it."),
+    typer.Option("--output", "-o", help="Print only the token, or the whole answer."),
 ]

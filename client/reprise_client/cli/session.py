@@ -35,15 +35,20 @@ from reprise_client.errors import ApiError
 if TYPE_CHECKING:
     from reprise_client.models import Attempt, Event, Session
 
-app = typer.Typer(help="Submit sessions, look at them, wait for them.", no_args_is_help=True)
+app = typer.Typer(help="Submit sessions, show them, wait for them.", no_args_is_help=True)
 
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A session's id, or enough of its beginning.")
+    str, typer.Argument(metavar="ID", help="ID of a session, or an unambiguous beginning of it.")
 ]
 MaybeIdArgument = Annotated[
-    str | None, typer.Argument(metavar="[ID]", help="As for the others; or give --all.")
+    str | None,
+    typer.Argument(
+        metavar="[ID]", help="ID of a session, or an unambiguous beginning of it; or give --all."
+    ),
 ]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep the answer up to date.")]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Update the output until nothing more changes.")
+]
 
 Item = TypeVar("Item", "Session", "Attempt", "Event")
 
@@ -75,22 +80,23 @@ def _only_tables(watch: bool, form: Format) -> None:
 def create(
     spec: Spec,
     ctx: typer.Context,
-    image: Annotated[
-        str | None, typer.Argument(metavar="IMAGE", help="The container image.")
-    ] = None,
+    image: Annotated[str | None, typer.Argument(metavar="IMAGE", help="Container image.")] = None,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="CMD", help="What to run in it; goes behind a --.")
+        list[str] | None,
+        typer.Argument(metavar="CMD", help="Command to run in the container, after --."),
     ] = None,
     *,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="YAML or JSON body; - is stdin."),
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="File with the body as YAML or JSON; - is stdin."
+        ),
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Submit a session.
 
-    What the options say is laid over the file.
+    The options override the file.
     """
     base = document(file)
     if image is not None:
@@ -136,7 +142,7 @@ def info(
     watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one session, and what comes next and when."""
+    """Show one session, and what happens next and when."""
     _only_tables(watch, output)
     client = client_of(ctx)
     found = session_id(client, typed)
@@ -164,10 +170,12 @@ def logs(
     ctx: typer.Context,
     typed: IdArgument,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue as the log grows.")
+    ] = False,
     tail: Annotated[int | None, typer.Option(min=0, help="Only the last lines.")] = None,
     all_attempts: Annotated[
-        bool, typer.Option("--all-attempts", help="Those of the whole chain, with headings.")
+        bool, typer.Option("--all-attempts", help="Logs of the whole chain, with headings.")
     ] = False,
 ) -> None:
     """Print a session's log."""
@@ -191,13 +199,16 @@ def events(
     ctx: typer.Context,
     typed: IdArgument,
     *,
-    after: Annotated[str | None, typer.Option(help="Only those behind this event's id.")] = None,
+    after: Annotated[str | None, typer.Option(help="Only events after this id.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="As they happen; JSON: one object a line.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Show new events as they happen; with JSON, one object per line."
+        ),
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List what happened to a session."""
+    """List the events of a session."""
     client = client_of(ctx)
     found = session_id(client, typed)
     if follow:
@@ -213,14 +224,14 @@ def wait(
     typed: IdArgument,
     *,
     chain: Annotated[
-        bool, typer.Option("--chain/--no-chain", help="Wait for its retries, too.")
+        bool, typer.Option("--chain/--no-chain", help="Also wait for its retries.")
     ] = True,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS")] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Wait for the end of a session and its retries.
 
-    Exits with the last attempt's exit code, or with 124 if the time is over.
+    Exits with the last attempt's exit code, or with 124 after the timeout.
     """
     client = client_of(ctx)
     with progress() as shown:
@@ -242,7 +253,7 @@ def cancel(
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Cancel a session and the retry that waits; or with --all the chains that filters mean.
+    """Cancel a session and its waiting retry, or with --all all chains that match the filters.
 
     With --all it exits with 5 if every session was refused.
     """
@@ -260,10 +271,10 @@ def preempt(
     ctx: typer.Context,
     typed: IdArgument,
     *,
-    reason: Annotated[str, typer.Option(help="Told to whoever looks at the session.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, shown with the session.")] = "",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Take a session off its executor, for operators; it comes back as its policies say."""
+    """Preempt a session (for operators). It is retried as its policies say."""
     client = client_of(ctx)
     _emit_session(output, client.preempt(session_id(client, typed), reason=reason))
 
@@ -282,17 +293,18 @@ def retry(
             "--resources",
             "--resource",
             metavar="NAME=QUANTITY",
-            help="In place of the attempt's own; repeatable.",
+            help="Resource that replaces the attempt's own; repeatable.",
         ),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Make the next attempt now, whatever budgets say; or with --all of all that filters mean.
+    """Retry a session now, whatever its budgets say, or with --all all sessions that match the
+    filters.
 
-    Of all, those over the limits of retries a minute are scheduled. With --all it exits with 5 if
-    every session was refused.
+    With --all, retries over the limits of retries per minute are scheduled for later. It exits with
+    5 if every session was refused.
     """
     client = client_of(ctx)
     one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
@@ -317,7 +329,7 @@ def _explain_success(form: Format, session: Session, chain: Sequence[Attempt]) -
 
 @app.command()
 def explain(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
-    """Say why a failed session was, or was not, retried; of a success, what led to it."""
+    """Explain why a failed session was or was not retried, or what led to a success."""
     client = client_of(ctx)
     found = session_id(client, typed)
     try:

@@ -58,28 +58,31 @@ class Trial:
             "--file",
             "-f",
             metavar="FILE",
-            help="Retry policies in effective order; or retry defaults, or failure categories.",
+            help="Retry policies in effective order, retry defaults, or failure categories.",
         ),
     ] = None
     retries: Annotated[
-        int | None, typer.Option(min=0, help="Retries after failures, in each chain's own policy.")
+        int | None,
+        typer.Option(min=0, help="Maximum retries after failures, in each chain's own policy."),
     ] = None
     preemption_retries: Annotated[
-        int | None, typer.Option(min=0, help="The budget apart for preemptions and lost nodes.")
+        int | None, typer.Option(min=0, help="Separate budget for preemptions and lost nodes.")
     ] = None
     global_max_retries: Annotated[
-        int | None, typer.Option(min=0, help="The most retries of any chain.")
+        int | None, typer.Option(min=0, help="Maximum retries of any chain.")
     ] = None
     last: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help=f"Chains submitted since, such as 12h; else {LAST}."),
+        typer.Option(metavar="SPAN", help=f"Chains of this period, such as 12h (default: {LAST})."),
     ] = None
     since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None
     until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"])] = None
     project: ProjectOption = None
     chains: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Not the past, but these chains of terminations."),
+        typer.Option(
+            metavar="FILE", help="Simulate these chains of terminations instead of the history."
+        ),
     ] = None
 
     def draft(self) -> Draft:
@@ -113,13 +116,14 @@ def simulate(
     ctx: typer.Context,
     *,
     decisions: Annotated[
-        bool, typer.Option("--decisions", help="With -o json or yaml: every decision, too.")
+        bool, typer.Option("--decisions", help="With -o json or yaml: include every decision.")
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say what policies would decide, about the past of a project or about given failures.
+    """Simulate what policies would decide, for the history of a project or for given failures.
 
-    Nothing is changed. What the files and options leave open is what each chain had.
+    Nothing is changed. Settings that the files and options do not give are those that each chain
+    had.
     """
     draft = trial.draft()
     part: Chains | Window

@@ -30,31 +30,40 @@ def _option(text: str, metavar: str, **more: Any) -> Any:
 class Spec:
     """The values of the options; None and empty mean that an option was not given."""
 
-    name: Annotated[str | None, typer.Option(help="A name for people.")] = None
-    project: Annotated[str | None, _option("Else the context's.", "DOMAIN/NAME")] = None
+    name: Annotated[str | None, typer.Option(help="Name of the session, for people.")] = None
+    project: Annotated[str | None, _option("Project (default: the context's).", "DOMAIN/NAME")] = (
+        None
+    )
     queue: Annotated[
-        str | None, _option("Else the default one.", "NAME", autocompletion=complete_queue)
+        str | None,
+        _option(
+            "Queue (default: the project's default queue).", "NAME", autocompletion=complete_queue
+        ),
     ] = None
-    job_set: Annotated[str | None, typer.Option(help="The job set that it belongs to.")] = None
-    priority: Annotated[int | None, typer.Option(help="Higher goes first in its queue.")] = None
-    env: Annotated[list[str] | None, _option("A variable; repeatable.", "KEY=VALUE")] = None
+    job_set: Annotated[str | None, typer.Option(help="Job set of the session.")] = None
+    priority: Annotated[
+        int | None, typer.Option(help="Priority in the queue; higher goes first.")
+    ] = None
+    env: Annotated[list[str] | None, _option("Environment variable; repeatable.", "KEY=VALUE")] = (
+        None
+    )
     secret_env: Annotated[
         list[str] | None,
         _option(
-            "A secret variable, with the value that it has here or that of a file; repeatable.",
+            "Secret variable, with its value in this environment or from a file; repeatable.",
             "NAME|NAME=@FILE",
         ),
     ] = None
     label: Annotated[list[str] | None, _option("A label; repeatable.", "KEY=VALUE")] = None
-    cpu: Annotated[str | None, typer.Option(help="Such as 2 or 500m.")] = None
-    memory: Annotated[str | None, typer.Option(help="Such as 4Gi.")] = None
+    cpu: Annotated[str | None, typer.Option(help="CPUs, such as 2 or 500m.")] = None
+    memory: Annotated[str | None, typer.Option(help="Memory, such as 4Gi.")] = None
     resource: Annotated[
         list[str] | None, _option("Another resource; repeatable.", "NAME=QUANTITY")
     ] = None
-    timeout: Annotated[float | None, _option("Longest run of one attempt.", "SECONDS")] = None
+    timeout: Annotated[float | None, _option("Maximum run time of one attempt.", "SECONDS")] = None
     policy: Annotated[
         list[str] | None,
-        _option("A named retry policy to add; repeatable.", "NAME", autocompletion=complete_policy),
+        _option("Named retry policy; repeatable.", "NAME", autocompletion=complete_policy),
     ] = None
     retry_policy: dict[str, Any] = field(default_factory=dict)
     """The fields of the inline policy; their options are made from those of the SDK."""

@@ -32,14 +32,18 @@ def top(
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option(min=0.2, metavar="SECONDS", help="Between updates; 2, off a terminal 5."),
+        typer.Option(
+            min=0.2,
+            metavar="SECONDS",
+            help="Seconds between updates (default: 2; without a terminal 5).",
+        ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Show it once and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show it once and exit.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Watch queues, executors, retries and why attempts fail.
+    """Watch queues, executors, retries and causes of failures.
 
-    Off a terminal it is a line every few seconds, with -o json an object a line.
+    Without a terminal it prints a line every few seconds; with -o json an object per line.
     """
     if not once and output not in {Format.TABLE, Format.JSON}:
         raise typer.BadParameter(f"-o {output.value} goes with --once")

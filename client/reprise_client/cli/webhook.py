@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from reprise_client.models import WebhookDelivery
 
 app = typer.Typer(
-    help="Tell other servers of events, and see what became of it.", no_args_is_help=True
+    help="Send events to other servers, and show the deliveries.", no_args_is_help=True
 )
 
 POLL_SECONDS = 0.5
 PING_SECONDS = 60.0
 
 WebhookArgument = Annotated[
-    str, typer.Argument(metavar="WEBHOOK", help="Its id, or the beginning of it.")
+    str,
+    typer.Argument(metavar="WEBHOOK", help="ID of the webhook, or an unambiguous beginning of it."),
 ]
 
 
@@ -46,7 +47,7 @@ class Again(StrEnum):
 @app.command()
 def create(
     ctx: typer.Context,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where events are sent.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL that receives the events.")],
     *,
     event: Annotated[
         list[str] | None,
@@ -54,13 +55,13 @@ def create(
             "--event",
             "-e",
             metavar="TYPE",
-            help="Only these, such as session.error or 'session.retry_*'; may be given again.",
+            help="Only these events, such as session.error or 'session.retry_*'; repeatable.",
         ),
     ] = None,
-    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    description: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
     project: ProjectOption = None,
 ) -> None:
-    """Make a webhook and print its secret, this once."""
+    """Create a webhook and print its secret. It is shown only once."""
     made = client_of(ctx).webhook_create(
         url, project=project, event_types=event or (), description=description
     )
@@ -74,10 +75,10 @@ def secret(
     webhook: WebhookArgument,
     *,
     overlap: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="How long the old one signs, too.")
+        int | None, typer.Option(metavar="SECONDS", help="Time for which the old secret signs too.")
     ] = None,
 ) -> None:
-    """Make a new secret and print it, this once."""
+    """Create a new secret and print it. It is shown only once."""
     client = client_of(ctx)
     made = client.webhook_secret(webhook_typed(client, webhook).id, overlap=overlap)
     note(f"webhook/{made.id} has a new secret, shown only now")
@@ -89,8 +90,12 @@ def deliveries(
     ctx: typer.Context,
     webhook: WebhookArgument,
     *,
-    state: Annotated[DeliveryState | None, typer.Option(help="Only those in this state.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this session.")] = None,
+    state: Annotated[
+        DeliveryState | None, typer.Option(help="Only deliveries in this state.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only deliveries of this session.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -112,16 +117,18 @@ def redeliver(
     ctx: typer.Context,
     webhook: WebhookArgument,
     delivery: Annotated[
-        int | None, typer.Argument(metavar="DELIVERY", help="One of its deliveries.")
+        int | None, typer.Argument(metavar="DELIVERY", help="ID of a delivery.")
     ] = None,
     *,
     since: Annotated[
         datetime | None,
-        typer.Option(help="In place of one: all since this time, which is UTC."),
+        typer.Option(help="All deliveries since this time (UTC), instead of one."),
     ] = None,
-    state: Annotated[Again, typer.Option(help="Which of those since a time.")] = Again.FAILED,
+    state: Annotated[
+        Again, typer.Option(help="With --since: only deliveries in this state.")
+    ] = Again.FAILED,
 ) -> None:
-    """Send again one delivery, or those that failed since a time."""
+    """Send one delivery again, or all that failed since a time."""
     if (delivery is None) == (since is None):
         raise CommandError("say which: a DELIVERY, or --since TIME", USAGE)
     client = client_of(ctx)
@@ -135,7 +142,7 @@ def redeliver(
 
 @app.command()
 def ping(ctx: typer.Context, webhook: WebhookArgument) -> None:
-    """Send a test message, also to one that is paused, and tell what the receiver says."""
+    """Send a test message, even if the webhook is paused, and show the answer of the receiver."""
     client = client_of(ctx)
     number = webhook_typed(client, webhook).id
     done = _await(client, number, client.webhook_ping(number))
@@ -150,7 +157,7 @@ def pause(
     ctx: typer.Context,
     webhook: WebhookArgument,
     *,
-    reason: Annotated[str, typer.Option(help="Why, for whoever wonders.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown with the webhook.")],
 ) -> None:
     """Pause the webhook. Events of the pause are sent after it is resumed."""
     client = client_of(ctx)
@@ -160,7 +167,7 @@ def pause(
 
 @app.command()
 def resume(ctx: typer.Context, webhook: WebhookArgument) -> None:
-    """Go on from where it was paused."""
+    """Resume a paused webhook from where it stopped."""
     client = client_of(ctx)
     done = client.webhook_resume(webhook_typed(client, webhook).id)
     typer.echo(f"webhook/{done.id} resumed")
@@ -171,7 +178,7 @@ def delete(
     ctx: typer.Context,
     webhook: WebhookArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a webhook and its deliveries."""
     get.delete(ctx, "webhook", webhook, yes=yes)

@@ -13,7 +13,7 @@ _FLAG = inspect.Parameter(
     "as_json",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, typer.Option("--json", help="The same as -o json.")],
+    annotation=Annotated[bool, typer.Option("--json", help="Same as -o json.")],
 )
 
 

@@ -11,7 +11,7 @@ from reprise.upkeep.restored import mark_restored
 class Command(BaseCommand):
     """Needed after a dump was restored and after point-in-time recovery; harmless when repeated."""
 
-    help = "Make a database that was set back to an earlier moment safe to go on from."
+    help = "Make a database safe to use after it was restored to an earlier time."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         connection.ensure_connection()

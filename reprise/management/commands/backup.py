@@ -16,12 +16,18 @@ from reprise.standalone.postgres import PostgresError
 class Command(BaseCommand):
     """Suitable for cron: writes to standard error only if it failed."""
 
-    help = "Write a backup of a standalone server, which may run, to one file."
+    help = "Write a backup of a standalone server to one file. The server may be running."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--data-dir", type=Path, required=True, help="the server's data")
-        parser.add_argument("file", type=Path, help="replaced in one step; only its owner reads it")
+        parser.add_argument(
+            "--data-dir", type=Path, required=True, help="the server's data directory"
+        )
+        parser.add_argument(
+            "file",
+            type=Path,
+            help="file to write; it is replaced in one step, and only its owner can read it",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         path = options["file"].absolute()

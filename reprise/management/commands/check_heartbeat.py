@@ -17,12 +17,14 @@ from reprise.worker.heartbeats import DEAD_SECONDS
 class Command(BaseCommand):
     """Exits with status 1 and one line if there was no recent heartbeat."""
 
-    help = "Say whether a worker, or beat, was heard of lately."
+    help = "Check whether a worker, or beat, sent a heartbeat recently."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("part", choices=("worker", "beat"))
-        parser.add_argument("--node", help="the one of this name, such as celery@host; else any")
+        parser.add_argument(
+            "--node", help="name of the process, such as celery@host (default: any)"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         part, node = options["part"], options["node"]

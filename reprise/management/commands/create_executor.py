@@ -16,7 +16,7 @@ from sessions_app.models import Project
 class Command(BaseCommand):
     """Does nothing if both exist, so that it can be part of a deployment."""
 
-    help = "Make an executor known; with a file, see that it holds a valid token for its agent."
+    help = "Create an executor if it does not exist. With a file, ensure that it has a valid token."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
@@ -25,13 +25,13 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="DOMAIN/NAME",
-            help="serve this project; may be given again (default: every project)",
+            help="project to serve; repeatable (default: all projects)",
         )
         parser.add_argument(
             "--token-file",
             type=Path,
-            help="written, readable by its owner only, unless it holds a valid token; without it "
-            "create_token makes one",
+            help="file for a new token, readable by its owner only; not written if it has a valid "
+            "token. Without this option, use create_token",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -14,7 +14,7 @@ BY = "manage.py"
 class Command(BaseCommand):
     """Does nothing if the project exists, so that it can be part of a deployment."""
 
-    help = "Make a project with a default queue, and its domain if that is new, too."
+    help = "Create a project with a default queue, and its domain if it does not exist."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("address", metavar="DOMAIN/NAME")

@@ -16,15 +16,15 @@ from sessions_app.services.access.tokens import PREFIX_LENGTH, token_create
 class Command(BaseCommand):
     """Writes only the token to standard output, so that it can be redirected to a file."""
 
-    help = "Make an API token and print it; it is kept as a hash and cannot be shown again."
+    help = "Create an API token and print it. Only its hash is stored, so it cannot be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         bearer = parser.add_mutually_exclusive_group(required=True)
         bearer.add_argument("--user", help="a user's name; the token may do what the user may")
         bearer.add_argument("--executor", help="an executor's name")
-        parser.add_argument("--name", required=True, help="what it is for")
-        parser.add_argument("--read-only", action="store_true", help="may only look")
-        parser.add_argument("--days", type=int, help="how long it is valid (default: for ever)")
+        parser.add_argument("--name", required=True, help="purpose of the token")
+        parser.add_argument("--read-only", action="store_true", help="allow reading only")
+        parser.add_argument("--days", type=int, help="days until it expires (default: never)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         days = options["days"]

@@ -22,8 +22,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--replace",
             action="store_true",
-            help="delete a queue that is there with other arguments, with its messages, which only "
-            "wake somebody up, and make it again",
+            help="delete a queue that exists with other arguments, and its messages, which are "
+            "only wake-ups, and declare it again",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

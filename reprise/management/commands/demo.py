@@ -32,7 +32,7 @@ RETRIES = ["--retries", "3", "--retry-delay", "2", "--backoff", "exponential"]
 class Command(StandaloneCommand):
     """Shows a newcomer the main features, with the commands for them."""
 
-    help = "Start everything, run a flaky session to success, show its chain, stay up for a look."
+    help = "Start everything, run a session that fails and is retried, show its chain, go on."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

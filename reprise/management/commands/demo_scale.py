@@ -36,21 +36,25 @@ VIEW_STOP_SECONDS = 10.0
 class Command(DemoCommand):
     """Ends by itself with a judgement: exit code 1 if any chain went wrong."""
 
-    help = "Start everything, send a storm through many queues, watch it, sum it up, stay up."
+    help = "Start everything, run many sessions in many queues, show a summary, go on."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         for name, default, text in (
-            ("queues", 50, "how many"),
-            ("sessions", 20_000, "how many, over all queues"),
-            ("executors", 4, "simulated clusters, sized by the number of sessions"),
-            ("patience", 900, "seconds after which what has not ended never will"),
+            ("queues", 50, "number of queues"),
+            ("sessions", 20_000, "number of sessions, in all queues together"),
+            (
+                "executors",
+                4,
+                "number of simulated clusters; their size follows the number of sessions",
+            ),
+            ("patience", 900, "seconds after which an unfinished chain counts as stuck"),
         ):
             parser.add_argument(f"--{name}", type=positive, default=default, help=text)
         parser.add_argument(
-            "--run-seconds", type=float, default=3.0, help="how long a run lasts on average"
+            "--run-seconds", type=float, default=3.0, help="average seconds of a run"
         )
-        parser.add_argument("--seed", type=int, default=1, help="of all that is drawn")
+        parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._plan = Plan(

@@ -25,8 +25,8 @@ class Command(BaseCommand):
     """Can be stopped and run again at any time; everything works meanwhile."""
 
     help = (
-        "Encrypt the secrets in the database under the first of REPRISE_ENCRYPTION_KEYS, and say "
-        "which of the others nothing needs any more."
+        "Encrypt the secrets in the database with the first of REPRISE_ENCRYPTION_KEYS, and list "
+        "which other keys are no longer needed."
     )
 
     def handle(self, *_args: Any, **_options: Any) -> None:

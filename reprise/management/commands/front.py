@@ -41,7 +41,7 @@ class Server(uvicorn.Server):
 class Command(BaseCommand):
     """Serves all calls; in production the proxy sends it only those that wait or stream."""
 
-    help = "Serve executors' long polls and streams, and whatever else is asked, until SIGTERM."
+    help = "Serve the long polls of executors, event streams and all other requests, until SIGTERM."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")

@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Write the GraphQL schema."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--file", type=Path, help="where to; standard output without it")
+        parser.add_argument("--file", type=Path, help="file to write (default: standard output)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["file"] is None:

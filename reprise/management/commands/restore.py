@@ -14,14 +14,14 @@ from reprise.standalone.restore import restore
 class Command(BaseCommand):
     """After any failure the data directory is as it was."""
 
-    help = "Restore a standalone server, which must not run, from a backup."
+    help = "Restore a standalone server from a backup. The server must not be running."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--data-dir", type=Path, required=True, help="where it is to be")
-        parser.add_argument("file", type=Path, help="made by manage.py backup")
+        parser.add_argument("--data-dir", type=Path, required=True, help="data directory to write")
+        parser.add_argument("file", type=Path, help="backup file, written by manage.py backup")
         parser.add_argument(
-            "--force", action="store_true", help="move what is in the data directory aside"
+            "--force", action="store_true", help="move existing content of the data directory aside"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -13,7 +13,7 @@ from sessions_app.services.access.tokens import token_revoke
 class Command(BaseCommand):
     """A token is named by its prefix, as in the admin and the audit log."""
 
-    help = "Make a token invalid, at once."
+    help = "Revoke a token at once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("prefix", help="the token's first 12 characters")

@@ -25,12 +25,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--data-dir", type=_directory, required=True, help="where everything is kept"
+            "--data-dir", type=_directory, required=True, help="directory for all data"
         )
-        parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+        parser.add_argument("--port", type=int, default=8000, help="port; 0 takes a free one")
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument(
-            "--max-sessions", type=positive, default=8, help="how many sessions run at once"
+            "--max-sessions",
+            type=positive,
+            default=8,
+            help="maximum number of sessions at the same time",
         )
         parser.add_argument(
             "--isolate-runs",
@@ -39,8 +42,8 @@ class Command(BaseCommand):
             metavar="{on,partly,off}",
             const="on",
             default=settings.REPRISE_ISOLATE_RUNS,
-            help="keep sessions from this machine's files, this server and each other; partly: as "
-            "far as the kernel can (default $REPRISE_ISOLATE_RUNS, else off)",
+            help="isolate sessions from this machine's files, this server and each other; partly: "
+            "as far as the kernel can (default $REPRISE_ISOLATE_RUNS, else off)",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
