@@ -119,7 +119,7 @@ class Agent:
         answered = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
         if left := self._pump.wait_for(answered, TAKEN_OVER_SECONDS):
             log.error(
-                "the output of %d sessions that have ended is not with the server yet: the next"
+                "the server does not have the output of %d ended sessions yet: the next"
                 " agent on this state directory will send it", left,
             )  # fmt: skip
 

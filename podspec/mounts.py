@@ -45,7 +45,7 @@ def _path(path: object) -> str:
     if not isinstance(path, str) or not path.startswith("/") or len(path) > _LONGEST_PATH:
         raise ValueError("path must be absolute, such as /data")
     if ":" in path or "\x00" in path:
-        raise ValueError("path must not hold ':' or NUL")
+        raise ValueError("path must not contain ':' or NUL")
     return path
 
 

@@ -34,7 +34,7 @@ class UserForm(UserChangeForm):  # type: ignore[misc]  # the theme is untyped
         if self.instance.pk == self.operator.pk:
             for field in ("is_active", "is_superuser"):
                 if field in cleaned and not cleaned[field]:
-                    self.add_error(field, "You cannot take this from yourself.")
+                    self.add_error(field, "You cannot remove this from yourself.")
         return cleaned
 
 

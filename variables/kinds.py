@@ -100,7 +100,7 @@ def listed(item: Kind[T], *, separator: str = ",", between: str = "commas") -> K
     def parse(text: str) -> tuple[T, ...]:
         items = [each.strip() for each in text.split(separator) if each.strip()]
         if not items:
-            raise WrongValueError("it names nothing: leave it out")
+            raise WrongValueError("must not be empty: unset the variable instead")
         return tuple(item.read(each) for each in items)
 
     return Kind(parse, f"separated by {between}, each {item.allowed}", item.secret)

@@ -35,5 +35,5 @@ def _path(project: str | None, domain: str | None) -> str:
     if project is not None:
         return f"/quotas/projects/{quote(project, safe='/')}/"
     if domain is None:
-        raise ValueError("quotas are those of a project or of a domain")
+        raise ValueError("give a project or a domain")
     return f"/quotas/domains/{part(domain)}/"

@@ -170,7 +170,7 @@ def _checked_url(url: str) -> str:
 def _checked_token(token: str) -> str:
     # The message must not contain the token, which the HTTP library's own error would quote.
     if not token.isascii() or not token.isprintable():
-        raise ConfigError("the token has characters that no token has; paste it again")
+        raise ConfigError("the token contains characters that no token has; paste it again")
     return token
 
 

@@ -29,7 +29,7 @@ class OperatorLoginForm(AuthenticationForm):  # type: ignore[misc]  # the theme 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
         """Raise `ValidationError` if the user may not enter the admin."""
         if not may_operate(user):
-            raise ValidationError("Only cluster admins work here.", code="invalid_login")
+            raise ValidationError("Only cluster admins may log in here.", code="invalid_login")
 
 
 class OperatorsSite(UnfoldAdminSite):  # type: ignore[misc]  # the theme is untyped

@@ -169,7 +169,7 @@ class ScheduleForm(OperatorForm):
             try:
                 self._meta.model(**cleaned).schedule.remaining_estimate(timezone.now())
             except (ArithmeticError, RuntimeError, ValueError) as error:
-                raise ValidationError(f"This time never comes: {error}") from error
+                raise ValidationError(f"This time never occurs: {error}") from error
         return cleaned
 
 

@@ -101,7 +101,7 @@ class Engine(GraphQLView):
             document = parse(query, max_lexical_tokens=MAX_TOKENS, max_comments=MAX_COMMENTS)
             operation = get_operation_ast(document, name)
             if operation is None:
-                raise GraphQLError("say which one of its operations is meant: operationName")
+                raise GraphQLError("the document has several operations: give operationName")
             check_limits(_graphql_schema(), document, operation, variables)
         except GraphQLError as error:
             return ExecutionResult(errors=[error])

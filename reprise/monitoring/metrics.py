@@ -160,7 +160,7 @@ def _refused(request: HttpRequest) -> HttpResponse | None:
         return None
     token = token_find(secret.strip())
     if token is None:
-        return _refusal(401, "the token is unknown, expired or was withdrawn")
+        return _refusal(401, "the token is unknown, expired or revoked")
     if not actor_of(token).is_cluster_admin:
         return _refusal(403, "only a cluster admin may do this")
     return None

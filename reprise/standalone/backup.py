@@ -55,7 +55,7 @@ def refuse_other_database() -> None:
     """Raise `StandaloneError` if `DATABASE_URL` is set: that server is not ours to dump."""
     if given().database_url is not None:
         raise StandaloneError(
-            "DATABASE_URL is set: back that PostgreSQL up and restore it with its own tools "
+            "DATABASE_URL is set: back up and restore that PostgreSQL with its own tools "
             "(docs/production.md)"
         )
 

@@ -125,7 +125,7 @@ def reading(path: Path) -> Iterator[Backup]:
             raise StandaloneError(f"the backup {path} cannot be used: {error}") from error
         except _DAMAGE as error:
             raise StandaloneError(
-                f"{path} is no complete backup: it was cut short, damaged or is something else "
+                f"{path} is not a complete backup: it was cut off, is damaged or is another file "
                 f"({error})"
             ) from error
         yield backup

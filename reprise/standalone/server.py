@@ -156,7 +156,7 @@ class Standalone:
             ensure_executor(self._data_dir, project)
         except SecretUnreadable as error:
             place = self._data_dir / "encryption_keys"
-            raise StandaloneError(f"{error}; here they are the lines of {place}") from error
+            raise StandaloneError(f"{error}; they are lines of {place}") from error
         except (Error, psycopg.Error) as error:
             if self._postgres is not None:
                 raise self._postgres.failure(error) from error
@@ -192,7 +192,7 @@ class Standalone:
             agent.look_after()
         for part in self._threads:
             if not part.alive:
-                raise StandaloneError(f"the {part.name} has ended: see what it wrote above")
+                raise StandaloneError(f"the {part.name} has ended: see its output above")
 
     def stop(self) -> None:
         """Stop the executors, then the threads, then PostgreSQL; leave no process behind.
@@ -250,7 +250,7 @@ def claim(data_dir: Path) -> IO[str]:
     except OSError as error:
         lock.close()
         raise TakenError(
-            f"another Reprise is running on the data directory {data_dir}; stop it, or choose "
+            f"another Reprise uses the data directory {data_dir}; stop it, or choose "
             "another one with --data-dir"
         ) from error
     return lock

@@ -178,7 +178,7 @@ class Metadata(Part):
     @model_validator(mode="after")
     def _project_is_in_a_domain(self) -> Self:
         if self.project is not None and self.domain is None:
-            kind = PydanticCustomError("scope", "needs the domain that it is in, too")
+            kind = PydanticCustomError("scope", "requires the domain")
             _refuse("Metadata", [(kind, ("project",), self.project)])
         return self
 
@@ -196,7 +196,7 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        kind = PydanticCustomError("repeated", "is the name of an earlier rule, too")
+        kind = PydanticCustomError("repeated", "is the name of an earlier rule")
         names = [rule.name for rule in self.rules or ()]
         repeated = [at for at, name in enumerate(names) if name and name in names[:at]]
         _refuse("Spec", [(kind, ("rules", at, "name"), names[at]) for at in repeated])

@@ -20,7 +20,9 @@ def executor_ensure(*, name: str, projects: Sequence[Project], by: str) -> tuple
     that cannot be part of an address.
     """
     if not re.fullmatch(LABEL_PATTERN, name):
-        raise InvalidInput({"name": [f"{name!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
+        raise InvalidInput(
+            {"name": [f"{name!r} is not a valid name: use at most 63 of a-z, 0-9 and '-'"]}
+        )
     with audited(by=by):
         executor, made = Executor.objects.get_or_create(name=name)
         if made or executor.projects.exists():

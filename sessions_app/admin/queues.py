@@ -70,7 +70,7 @@ class QueueForm(CordonForm):
         for text in self.cleaned_data[LIMITS].splitlines():
             name, colon, amount = (part.strip() for part in text.partition(":"))
             if name and not (colon and amount):
-                raise forms.ValidationError(f"{name}: write it as resource: amount")
+                raise forms.ValidationError(f"{name}: use the form resource: amount")
             if name:
                 limits[name] = amount
         try:

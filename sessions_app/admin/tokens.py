@@ -46,9 +46,9 @@ class TokenForm(OperatorForm):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         expires_at = cleaned.get("expires_at")
         if expires_at is not None and expires_at <= timezone.now():
-            self.add_error("expires_at", "This is past.")
+            self.add_error("expires_at", "This time is in the past.")
         if cleaned.get("executor_name") and (cleaned.get("project") or cleaned.get("read_only")):
-            raise forms.ValidationError("An executor's token cannot be narrowed.")
+            raise forms.ValidationError("The token of an executor cannot be restricted.")
         return cleaned
 
 

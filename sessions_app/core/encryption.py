@@ -35,7 +35,7 @@ class EncryptionKeys:
             raise ValueError(f"each key must have {SHORTEST_KEY} random characters or more")
         self._ciphers = {_id(key): _cipher(key) for key in keys}
         if len(self._ciphers) < len(keys):
-            raise ValueError("a key is there twice")
+            raise ValueError("a key is repeated")
         self.ids = tuple(self._ciphers)
         self._made_up = made_up
 

@@ -38,7 +38,7 @@ def place_parsed(text: str) -> Place:
     micros, _, key = text.partition("-")
     found = Place(_EPOCH + timedelta(microseconds=int(micros)), int(key))
     if str(found) != text or not 0 <= found.id < 2**63:
-        raise ValueError("is no place in the log")
+        raise ValueError("is not a valid cursor")
     return found
 
 

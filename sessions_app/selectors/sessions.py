@@ -106,7 +106,7 @@ def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_
     scope = {"project": found.project, "owner_id": found.owner_id} if found else {}
     session = _allowed(actor, action, found, f"no session {session_id}", scope)
     if session.archived_chain is not None and RULES[action].write:
-        raise Conflict(f"session {session_id} ended long ago and is only in the log")
+        raise Conflict(f"session {session_id} was archived and is only in the event log")
     return session
 
 

@@ -95,7 +95,9 @@ def webhook_create(
     with transaction.atomic():
         lock_webhooks_of(project.pk)
         if WebhookEndpoint.objects.filter(project=project).count() >= MOST_OF_PROJECT:
-            raise Conflict(f"project {project.address} has {MOST_OF_PROJECT} webhooks: no more fit")
+            raise Conflict(
+                f"project {project.address} has {MOST_OF_PROJECT} webhooks, which is the maximum"
+            )
         made.epoch, xid, made.event_id = position_here()
         made.xid = str(xid)
         record_save(made, by=by)
@@ -231,9 +233,9 @@ def _require_ended(endpoint: WebhookEndpoint, delivery: int) -> None:
     if found is None:
         raise NotFound(f"no delivery {delivery} of this webhook")
     if found.event_id is None:
-        raise Conflict("a ping is not sent again: make another one")
+        raise Conflict("a ping cannot be redelivered: send a new one")
     if found.state == DeliveryState.WAITING:
-        raise Conflict("it is still to be delivered")
+        raise Conflict("the delivery is still waiting")
 
 
 def deliveries_forget(before: datetime, limit: int) -> int:

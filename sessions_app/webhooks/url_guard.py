@@ -97,7 +97,7 @@ class Guard:
         known = [(text, ip_address(text.partition("%")[0])) for text in found]
         chosen = [text for text, address in known if self.lets(host, address)]
         if not chosen:
-            raise Refused(f"{host} stands for no address that webhooks may reach")
+            raise Refused(f"{host} resolves to no address that webhooks may reach")
         return chosen
 
 
@@ -117,9 +117,9 @@ def _split(url: str) -> SplitResult:
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise Refused("must be a URL such as https://example.com/hooks")
     if port == 0:
-        raise Refused("port 0 is none")
+        raise Refused("port 0 is not valid")
     if "@" in parts.netloc:
-        raise Refused("must not hold a user or a password: the signature proves who calls")
+        raise Refused("must not contain a user or a password: the signature identifies the sender")
     if parts.fragment:
         raise Refused("must not have a fragment")
     return parts

@@ -59,7 +59,7 @@ def test_an_executor_from_its_token_to_its_cordon(
 ) -> None:
     made = reprise("executor", "create", name, "--unconfirmed-after", "60")
     assert re.fullmatch(r"rpr_\S{43}\n", made.stdout), made
-    assert made.stderr == f"executor/{name} created; its token is shown only now\n"
+    assert made.stderr == f"executor/{name} created; its token is shown only once\n"
     again = reprise("executor", "create", name)
     assert (again.returncode, again.stdout) == (5, "")
     assert "already; a new token: reprise executor token rack-7" in again.stderr
@@ -88,7 +88,7 @@ def test_an_executor_from_its_token_to_its_cordon(
 
         renewed = _json(reprise, "executor", "token", name, "-o", "json")
         assert renewed["name"] == name
-        until(lambda: "was withdrawn" in program.said[1], "its agent is refused")
+        until(lambda: "or revoked" in program.said[1], "its agent is refused")
     finally:
         assert reprise("executor", "uncordon", "local").returncode == 0
         program.kill()

@@ -54,7 +54,7 @@ def test_only_cluster_admins_enter(staff: bool) -> None:
         )
     assert client.get("/admin/").status_code == 302
     answer = client.post("/admin/login/", {"username": "mia", "password": factories.PASSWORD})
-    assert "Only cluster admins work here." in text_of(answer)
+    assert "Only cluster admins may log in here." in text_of(answer)
     assert b"/admin/" not in client.get("/").content
 
 

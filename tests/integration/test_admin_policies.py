@@ -168,7 +168,7 @@ def test_a_taken_name_is_refused_with_the_place_that_has_it(
     (told,) = errors_of(add(client, document()))["text"]
     assert told == "metadata.name (line 3): cluster has a retry policy 'ml' already"
     (told,) = errors_of(add(client, document(scope=", domain: acme")))["text"]
-    assert "the cluster has a retry policy 'ml', which this one would hide" in told
+    assert "the cluster has a retry policy 'ml', which this one would shadow" in told
 
 
 def test_name_and_scope_of_a_policy_stay(client: Client, project: Project) -> None:
@@ -258,7 +258,7 @@ def archived(project: Project) -> RetryPolicy:
 def test_deleting_asks_first_and_is_audited(client: Client) -> None:
     policy = factories.named_policy("ml")
     page = client.get(url(POLICY, "delete", policy.pk))
-    assert "it goes on deciding for them" in text_of(page)
+    assert "it continues to decide for them" in text_of(page)
     assert RetryPolicy.objects.exists()
     assert messages_of(delete(client, policy)) == ["The retry policy ml is deleted."]
     assert not RetryPolicy.objects.exists()

@@ -185,7 +185,7 @@ def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
 def test_a_queue_has_limits_one_a_line(client: Client) -> None:
     queue = factories.queue(factories.project("work", domain="acme"), "gpu")
     fields = {"priority_factor": "1"}
-    for text, wrong in (("cpu", "write it as resource: amount"), ("cpu: many", "not a quantity")):
+    for text, wrong in (("cpu", "use the form resource: amount"), ("cpu: many", "not a quantity")):
         page = change(client, "sessions_app_queue", queue, **fields, resource_limits=text)
         assert wrong in errors_of(page)["resource_limits"][0]
     sent = fields | {"resource_limits": "cpu: 200\r\n\r\n sessions : 5 "}
@@ -303,7 +303,7 @@ def test_a_project_goes_while_nothing_ever_ran_in_it(client: Client) -> None:
     executor = factories.executor("gpu-1", projects=(new,))
     address = url("sessions_app_project", "delete", new.pk)
     refused = client.post(address, {"post": "yes"}, follow=True)
-    assert "executors are set to serve the project" in text_of(refused)
+    assert "executors are configured to serve the project" in text_of(refused)
     executor.projects.clear()
     assert client.post(address, {"post": "yes"}).status_code == 302
     assert list(Project.objects.values_list("name", flat=True)) == ["used"]

@@ -71,7 +71,7 @@ def test_a_cursor_that_leads_nowhere_is_told(graph: Graph, cursor: str) -> None:
 
 def test_a_bad_filter_is_named_as_here(graph: Graph) -> None:
     error = graph.refused(f'{{ audit(objectId: "x") {BELOW} }}')
-    assert error["extensions"]["errors"] == {"objectId": ["needs the object_type, too"]}
+    assert error["extensions"]["errors"] == {"objectId": ["requires object_type"]}
 
 
 def test_sessions_are_named_by_either_id(graph: Graph, at: Project) -> None:

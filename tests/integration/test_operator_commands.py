@@ -37,7 +37,7 @@ def test_a_project_is_made_once() -> None:
 @pytest.mark.parametrize("address", ["physics", "Physics/x", "a/b/c", "/x", f"a/{'x' * 64}"])
 def test_an_impossible_name_is_refused(address: str) -> None:
     before = Project.objects.count()
-    with pytest.raises(CommandError, match="is no name"):
+    with pytest.raises(CommandError, match="is not a valid name"):
         _say("create_project", address)
     assert Project.objects.count() == before
 
@@ -93,7 +93,7 @@ def test_another_executors_token_is_replaced(tmp_path: Path) -> None:
     ("command", "said"),
     [
         (("create_executor", "rack-1", "--project", "no/where"), "no project no/where"),
-        (("create_executor", "Rack 1"), "is no name"),
+        (("create_executor", "Rack 1"), "is not a valid name"),
     ],
 )
 def test_a_wrong_executor_is_one_line(tmp_path: Path, command: tuple[str, ...], said: str) -> None:

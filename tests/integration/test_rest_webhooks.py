@@ -199,7 +199,7 @@ def test_on_the_command_line(
         assert reprise("secret", begin, "--overlap", "0").startswith("whsec_")
         reprise("pause", begin, "--reason", "because")
         wrong = CliRunner().invoke(app, ["webhook", "redeliver", begin])
-        assert (wrong.exit_code, "say which" in wrong.stderr) == (2, True)
+        assert (wrong.exit_code, "give a DELIVERY" in wrong.stderr) == (2, True)
         reprise("delete", begin, "--yes")
         with pytest.raises(ApiError, match="no webhook"):
             client.webhook(hook.id)

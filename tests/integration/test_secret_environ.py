@@ -108,7 +108,7 @@ def test_all_doors_take_them_and_tell_names_only(api: Api, played: Agent) -> Non
         ({"secret_environ": {"A" * 257: VALUE}}, "at most 256"),
         ({"secret_environ": VALUE}, "must be an object"),
         ({"secret_environ": [VALUE]}, "must be an object"),
-        ({"secret_environ": {"A": VALUE}, "environ": {"A": "1"}}, "has A, which environ has, too"),
+        ({"secret_environ": {"A": VALUE}, "environ": {"A": "1"}}, "has A, which environ also has"),
         ({"secret_environ": {"A": "x" * 530_000}}, "holds more than 524288 bytes"),
         ({"secret_environ": {"A": VALUE + "\x00"}}, "NUL"),
     ],

@@ -302,7 +302,7 @@ def test_the_guard_is_asked_at_each_delivery(
     deliver_webhooks()
     assert receiver.got == []
     delivery = WebhookDelivery.objects.get()
-    assert "localhost stands for no address that webhooks may reach" in delivery.error
+    assert "localhost resolves to no address that webhooks may reach" in delivery.error
     assert delivery.response_code is None
     settings.WEBHOOK_GUARD = Guard.of([], ["localhost"], http=True)
     due_now()

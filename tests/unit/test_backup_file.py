@@ -62,7 +62,7 @@ def test_every_shorter_file_is_refused(tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     for size in range(len(whole)):
         torn.write_bytes(whole[:size])
-        with pytest.raises(StandaloneError, match="no complete backup"):
+        with pytest.raises(StandaloneError, match="not a complete backup"):
             _read(torn)
 
 
@@ -90,7 +90,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"format": 1}', "\u2026"])
 def test_a_manifest_that_says_nothing_is_refused(tmp_path: Path, manifest: str) -> None:
-    with pytest.raises(StandaloneError, match="no complete backup"):
+    with pytest.raises(StandaloneError, match="not a complete backup"):
         _read(_write(tmp_path / "backup", manifest=manifest))
 
 

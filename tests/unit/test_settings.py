@@ -101,7 +101,7 @@ def test_a_misspelt_variable_is_mentioned() -> None:
         ("BROKER_URL", "", "Reprise works with RabbitMQ"),
         ("BROKER_URL", "redis://:hunter2@host", "Reprise works with RabbitMQ"),
         ("REPRISE_ENCRYPTION_KEYS", "hunter2", "each key must have 32 random characters or more"),
-        ("REPRISE_ENCRYPTION_KEYS", f"{LONG},{LONG}", "a key is there twice"),
+        ("REPRISE_ENCRYPTION_KEYS", f"{LONG},{LONG}", "a key is repeated"),
         ("REPRISE_ENCRYPTION_KEYS", ",", "it names nothing"),
         ("REPRISE_ALLOWED_HOSTS", "https://a.example.org", "'https://a.example.org' is not a host"),
         ("REPRISE_ALLOWED_HOSTS", "a.example.org:8000", "'a.example.org:8000' is not a host"),

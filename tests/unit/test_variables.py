@@ -85,7 +85,7 @@ def test_what_is_allowed(kind: Kind[object], text: str, value: object) -> None:
         (listed(NETWORK), "::1,ten", "'ten' does not appear to be"),
         (listed(NETWORK), "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
         (listed(MODE), "on,of", "'of' is not one of on, off"),
-        (listed(MODE), " ,", "it names nothing: leave it out"),
+        (listed(MODE), " ,", "must not be empty: unset the variable instead"),
     ],
 )
 def test_what_is_not(kind: Kind[object], text: str, said: str) -> None:

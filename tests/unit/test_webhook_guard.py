@@ -59,7 +59,7 @@ PUBLIC = ["1.1.1.1", "8.8.8.8", "100.63.0.1", "172.32.0.1", "2606:4700::1111", "
 @pytest.mark.parametrize("address", REFUSED)
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     assert not STRICT.lets("example.com", ip_address(address))
-    with pytest.raises(Refused, match=r"example\.com stands for no address"):
+    with pytest.raises(Refused, match=r"example\.com resolves to no address"):
         STRICT.choose("example.com", [address])
     literal = f"[{address}]" if ":" in address else address
     with pytest.raises(Refused, match="may not reach"):
@@ -101,12 +101,12 @@ def test_a_url_is_taken(url: str, place: str) -> None:
         ("//example.com/", "must be a URL such as"),
         ("https://", "must be a URL such as"),
         ("https:///path", "must be a URL such as"),
-        ("https://user:secret@example.com/", "must not hold a user"),
-        ("https://@example.com/", "must not hold a user"),
+        ("https://user:secret@example.com/", "must not contain a user"),
+        ("https://@example.com/", "must not contain a user"),
         ("https://example.com/#part", "must not have a fragment"),
         ("https://example.com:22/", "port 22 is refused"),
         ("https://example.com:25/", "port 25 is refused"),
-        ("https://example.com:0/", "port 0 is none"),
+        ("https://example.com:0/", "port 0 is not valid"),
         ("https://example.com:99999/", "is not a URL"),
         ("https://example.com:x/", "is not a URL"),
         ("https://[::1/", "is not a URL"),

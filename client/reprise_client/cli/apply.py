@@ -147,7 +147,7 @@ def _metadata_faults(kind: Kind[Any], metadata: Mapping[str, Any]) -> Iterator[_
         before, _, after = project.partition("/")
         yield "metadata.project", f"must be written as domain: {before} and project: {after}"
     elif project and not domain:
-        yield "metadata.project", "needs the domain that it is in, too"
+        yield "metadata.project", "requires the domain"
 
 
 def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> int:

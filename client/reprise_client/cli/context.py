@@ -71,7 +71,7 @@ def _credentials(path: Path | None) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} is no credentials file: it holds no object")
+        raise ConfigError(f"{path} is not a credentials file: it contains no JSON object")
     return data
 
 

@@ -36,10 +36,12 @@ def of_documents(
     asked = asked_scope(domain, project)
     if ctx.invoked_subcommand is not None:
         if files or asked:
-            raise typer.BadParameter("options before it go with -f FILE alone; put them behind it")
+            raise typer.BadParameter(
+                "options before the command are for -f FILE only; put them after it"
+            )
         return
     if not files:
-        raise typer.BadParameter("say what: -f FILE, or one of the commands")
+        raise typer.BadParameter("give -f FILE or a command")
     send_documents(ctx, files, asked, How.CREATE)
 
 
@@ -130,7 +132,7 @@ def membership(
     client = client_of(ctx)
     query = home_scope(client, asked_scope(domain, project)).query
     if not query:
-        raise CommandError("where? Name a --project DOMAIN/NAME or a --domain", USAGE)
+        raise CommandError("give --project DOMAIN/NAME or --domain", USAGE)
     made = client.membership_create(user, role.value, **query)
     typer.echo(f"membership/{MembershipKind().address(made)} created")
 
@@ -175,7 +177,7 @@ def token(
     for warning in made.warnings:
         note(f"warning: {warning}")
     if output is TokenForm.TOKEN:
-        note(f"token/{made.prefix} created, shown only now; end it: "
+        note(f"token/{made.prefix} created; it is shown only once; to revoke it: "
              f"reprise delete token {made.prefix}")  # fmt: skip
         typer.echo(made.token)
     else:

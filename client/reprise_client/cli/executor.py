@@ -70,7 +70,7 @@ def create(
             raise
         text = f"there is an executor {name} already; a new token: reprise executor token {name}"
         raise CommandError(text, INVALID) from error
-    _emit_token(made, output, f"executor/{made.name} created; its token is shown only now")
+    _emit_token(made, output, f"executor/{made.name} created; its token is shown only once")
 
 
 @app.command()
@@ -83,7 +83,11 @@ def token(
     An agent with an older token is refused from then on. Give it the new token and restart it.
     """
     made = client_of(ctx).executor_token(name)
-    _emit_token(made, output, f"executor/{made.name} has a new token, shown only now; others ended")
+    _emit_token(
+        made,
+        output,
+        f"executor/{made.name} has a new token, shown only once; the others were revoked",
+    )
 
 
 @app.command()
@@ -134,7 +138,7 @@ def drain(
     typer.echo(f"executor/{name} draining: {done.asked} runs asked to stop, ", nl=False)
     typer.echo(f"{done.returned} leases taken back, {done.left} left")
     if done.kept:
-        note(f"{done.kept} of them are never retried and run on; --force ends them for good")
+        note(f"{done.kept} of them are never retried and continue; --force ends them")
     if wait:
         _await_empty(client, name, timeout)
         typer.echo(f"executor/{name} drained")

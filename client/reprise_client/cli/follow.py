@@ -102,7 +102,7 @@ def cancelling(client: Client, session_id: str) -> Iterator[threading.Event]:
 
 
 def _cancel(client: Client, session_id: str) -> None:
-    note("Cancelling; Ctrl-C once more leaves the session alone.", "yellow")
+    note("Cancelling. Press Ctrl-C again to exit without waiting.", "yellow")
     try:
         client.cancel(session_id)
     except RepriseError as error:

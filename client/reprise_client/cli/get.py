@@ -74,7 +74,7 @@ def get(
         items = list(kind.all(client, home))
         if not items and output in {Form.TABLE, Form.WIDE}:
             where = f" in {home.words}" if home else ""
-            note(f"No {kind.words[0]}{where}; make one: {kind.made_by}")
+            note(f"No {kind.words[0]}{where}; to create one: {kind.made_by}")
             return
     _emit(kind, items, output, single=name is not None)
 
@@ -131,7 +131,7 @@ def describe(
 
 def _required(kind: Kind[Any], name: str | None) -> str:
     if name is None and kind.needs_name:
-        raise CommandError(f"say which: its NAME; see: reprise get {kind.words[0]}", USAGE)
+        raise CommandError(f"give a NAME; to list them: reprise get {kind.words[0]}", USAGE)
     return name or ""
 
 
@@ -152,7 +152,7 @@ def delete(
     client = client_of(ctx)
     asked = asked_scope(domain, project)
     if not kind.needs_name and name is None and asked is None:
-        raise CommandError("say whose: cluster, DOMAIN or DOMAIN/NAME", USAGE)
+        raise CommandError("give cluster, DOMAIN or DOMAIN/NAME", USAGE)
     item = kind.find(client, _required(kind, name), home_scope(client, asked))
     label = f"{kind.label}/{kind.address(item)}"
     if not yes and sys.stdin.isatty():

@@ -69,7 +69,7 @@ def set_(
 def _scope(client: Client, domain: str | None, project: str | None) -> ScopeQuery:
     query = home_scope(client, asked_scope(domain, project)).query
     if not query:
-        raise CommandError("whose? Name a --project DOMAIN/NAME or a --domain", USAGE)
+        raise CommandError("give --project DOMAIN/NAME or --domain", USAGE)
     return query
 
 

@@ -100,7 +100,7 @@ class Trial:
     def given(self, source: str) -> Chains:
         """Return the chains of the file `source`, to simulate instead of a past."""
         if self.last or self.since or self.until or self.project:
-            raise typer.BadParameter("--chains takes the place of a project's past")
+            raise typer.BadParameter("--chains replaces the history of a project: give one of them")
         return Chains(_chains(source))
 
     def window(self, now: datetime) -> Window:
@@ -133,7 +133,7 @@ def simulate(
         part = trial.window(local_now())
         about = f"submitted since {part.since:%Y-%m-%d %H:%M}"
     else:
-        raise typer.BadParameter("give what is to be tried: -f FILE, --retries N, ...")
+        raise typer.BadParameter("give what to simulate: -f FILE, --retries N, ...")
     client = client_of(ctx)
     whole = output is not Format.TABLE and decisions
     scope = asked_scope(None, trial.project)
@@ -175,7 +175,7 @@ def _before(moment: datetime, span: str) -> datetime:
         if ago is not None:
             return moment - ago
     except OverflowError:
-        raise typer.BadParameter(f"--last is before all time: {span!r}") from None
+        raise typer.BadParameter(f"--last is too long: {span!r}") from None
     raise typer.BadParameter(f"--last takes a number of s, m, h, d or w, not {span!r}")
 
 

@@ -65,7 +65,7 @@ def create(
     made = client_of(ctx).webhook_create(
         url, project=project, event_types=event or (), description=description
     )
-    note(f"webhook/{made.id} created; its secret is shown only now")
+    note(f"webhook/{made.id} created; its secret is shown only once")
     typer.echo(made.secret)
 
 
@@ -81,7 +81,7 @@ def secret(
     """Create a new secret and print it. It is shown only once."""
     client = client_of(ctx)
     made = client.webhook_secret(webhook_typed(client, webhook).id, overlap=overlap)
-    note(f"webhook/{made.id} has a new secret, shown only now")
+    note(f"webhook/{made.id} has a new secret, shown only once")
     typer.echo(made.secret)
 
 
@@ -130,7 +130,7 @@ def redeliver(
 ) -> None:
     """Send one delivery again, or all that failed since a time."""
     if (delivery is None) == (since is None):
-        raise CommandError("say which: a DELIVERY, or --since TIME", USAGE)
+        raise CommandError("give a DELIVERY or --since TIME", USAGE)
     client = client_of(ctx)
     number = webhook_typed(client, webhook).id
     if since is None:

@@ -42,5 +42,5 @@ class Command(BaseCommand):
             self.stdout.write(f"{node or part}: unknown, the database cannot write: {refused}")
             return
         if not alive:
-            raise CommandError(f"{node or part}: nothing was heard of it for {DEAD_SECONDS:.0f} s")
+            raise CommandError(f"{node or part}: no heartbeat for {DEAD_SECONDS:.0f} s")
         self.stdout.write(f"{node or part} is alive")

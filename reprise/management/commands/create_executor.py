@@ -53,5 +53,5 @@ def _project(address: str) -> Project:
     domain, _, name = address.partition("/")
     project = Project.objects.filter(domain__name=domain, name=name).first()
     if project is None:
-        raise CommandError(f"no project {address}: make it with create_project")
+        raise CommandError(f"no project {address}: create it with create_project")
     return project

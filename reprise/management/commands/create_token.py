@@ -45,11 +45,13 @@ class Command(BaseCommand):
 def _user(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise CommandError(f"no active user {name}: make one with createsuperuser or in the admin")
+        raise CommandError(
+            f"no active user {name}: create one with createsuperuser or in the admin"
+        )
     return user
 
 
 def _executor_name(name: str) -> str:
     if not Executor.objects.filter(name=name).exists():
-        raise CommandError(f"no executor {name}: make it with create_executor")
+        raise CommandError(f"no executor {name}: create it with create_executor")
     return name

@@ -36,5 +36,5 @@ def id_behind(page: Page) -> int:
     """Return the id of the event after which a page begins. Raises `NotFound`."""
     text = page.after or "0"
     if not (text.isascii() and text.isdigit() and int(text[:20]) < 2**63):
-        raise NotFound("the cursor is not one of ours")
+        raise NotFound("the cursor is invalid")
     return int(text)

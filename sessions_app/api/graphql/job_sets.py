@@ -107,7 +107,7 @@ def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:
     try:
         place = START if page.after is None else parse_cursor(page.after)
     except ValueError as error:
-        raise NotFound("the cursor is not one of ours") from error
+        raise NotFound("the cursor is invalid") from error
     wanted = [(row.project_id, row.name) for row in rows]
     found = job_sets_events(wanted, place, page.first + 1)
     return [slice_of(each, page, [str(event.cursor) for event in each]) for each in found]

@@ -229,4 +229,4 @@ class _Counts(Visitor):
 
     def enter_string_value(self, node: StringValueNode, *_args: Any) -> None:
         if "\x00" in node.value:
-            raise LimitExceeded("a text holds a NUL, which cannot be stored")
+            raise LimitExceeded("a text contains a NUL, which cannot be stored")

@@ -208,7 +208,7 @@ def _specs(actor: Actor, rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if len(rows) > 1:
         # This question looks at every executor.
-        raise InvalidInput({"why_pending": ["can be asked of one session at a time: session(id)"]})
+        raise InvalidInput({"why_pending": ["is available for one session only: session(id)"]})
     prefetch_related_objects(rows, "spec")
     return [pending_json(row) for row in rows]
 

@@ -30,7 +30,7 @@ class TokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("the Authorization header must be: Bearer <token>")
         token = token_find(secret.strip())
         if token is None:
-            raise AuthenticationFailed("the token is unknown, expired or was withdrawn")
+            raise AuthenticationFailed("the token is unknown, expired or revoked")
         actor = actor_of(token)
         bind(actor=actor.name, token=token.prefix)
         if actor.executor_name:

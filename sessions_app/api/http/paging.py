@@ -122,7 +122,7 @@ class RowCursor(CursorPagination):
             found = self.paginate_queryset(rows, request)  # type: ignore[arg-type]  # or what pages
             return list(found or [])
         except (ValueError, ValidationError, DataError) as error:
-            raise NotFound("the cursor is not one of ours") from error
+            raise NotFound("the cursor is invalid") from error
 
 
 class SessionCursor(RowCursor):
@@ -191,8 +191,8 @@ def job_set_place(cursor: str | None) -> tuple[int, str]:
     try:
         project, name = json.loads(cursor)
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotFound("the cursor is not one of ours") from error
+        raise NotFound("the cursor is invalid") from error
     known = type(project) is int and 0 <= project < 2**63 and isinstance(name, str)
     if not known or not name.isprintable():
-        raise NotFound("the cursor is not one of ours")
+        raise NotFound("the cursor is invalid")
     return project, name

@@ -195,7 +195,7 @@ def _rest_problem(error: APIException) -> _Problem:
 _RENDERERS: dict[Any, Any] = {
     DomainError: _domain_problem,
     ValidationError: _invalid,
-    Http404: lambda _: (problem(404, "there is nothing at this address"), {}),
+    Http404: lambda _: (problem(404, "there is no resource at this address"), {}),
     PermissionDenied: lambda _: (problem(403, "not permitted"), {}),
     DataError: _refused_value,
     IntegrityError: _gone_meanwhile,

@@ -42,7 +42,7 @@ class MembershipCreate(MembershipChange):
     def place(self, actor: Actor, action: Action) -> dict[str, Any]:
         """Return the place of the role, if the caller may give roles there."""
         if (self.domain is None) == (self.project is None):
-            raise InvalidInput({"project": ["give a domain or a project, and not both"]})
+            raise InvalidInput({"project": ["give either a domain or a project"]})
         if self.domain is not None:
             return {"domain": domain_named(actor, self.domain, action)}
         return {"project": project_resolve(actor, self.project, action)}

@@ -31,7 +31,7 @@ class ScopeQuery(BaseModel):
         if value is not None and not slash and given is None:
             raise ValueError("must be written 'domain/name', or given with its domain")
         if slash and given not in {None, domain}:
-            raise ValueError(f"is in domain {domain}, not in the one that is given")
+            raise ValueError(f"is in domain {domain}, not in the given domain")
         return value
 
     @property

@@ -65,7 +65,7 @@ class DefaultsPatch(DefaultsBody):
     def _not_set_as_well(cls, value: list[str], info: ValidationInfo) -> list[str]:
         policy = info.data.get("policy")
         if policy and (both := policy.model_fields_set & set(value)):
-            raise ValueError(f"{' and '.join(sorted(both))} cannot be set and unset at once")
+            raise ValueError(f"{' and '.join(sorted(both))} cannot be both set and unset")
         return value
 
 

@@ -79,7 +79,7 @@ def _bearer(actor: Actor, name: str | None) -> User:
     if name in {None, own.username}:
         return own
     if not actor.is_cluster_admin:
-        raise NotPermitted("only a cluster admin may make tokens of others")
+        raise NotPermitted("only a cluster admin may create tokens for other users")
     return user_named(name)
 
 
@@ -99,7 +99,7 @@ def _end(asked: TokenCreate, latest: datetime | None) -> datetime | None:
     if wanted <= now:
         raise InvalidInput({"expires_at": ["is past"]})
     if wanted > now + timedelta(seconds=MAX_SECONDS):
-        raise InvalidInput({"expires_at": ["must be within ten years; null is never"]})
+        raise InvalidInput({"expires_at": ["must be within ten years, or null for never"]})
     if latest is not None and wanted > latest:
         text = f"the token that makes it ends at {latest.isoformat()}"
         raise InvalidInput({"expires_at": [text]})

@@ -78,7 +78,7 @@ class Redeliver(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.delivery is None) == (self.since is None):
-            raise InvalidInput({"delivery": ["give this or since, one of the two"]})
+            raise InvalidInput({"delivery": ["give either this or since"]})
         return self
 
 

@@ -78,13 +78,13 @@ def _lower(value: object) -> object:
 def one_line(value: str) -> str:
     """Return the text, which is for lists and logs. Raises `ValueError`."""
     if _CONTROL.search(value):
-        raise ValueError("must not hold control, invisible or direction-changing characters")
+        raise ValueError("must not contain control, invisible or direction-changing characters")
     return value
 
 
 def _variable(value: str) -> str:
     if not value or "=" in value or "\x00" in value:
-        raise ValueError("the name of a variable must not be empty or hold '=' or NUL")
+        raise ValueError("the name of a variable must not be empty or contain '=' or NUL")
     return value
 
 
@@ -207,14 +207,14 @@ class SessionCreate(BaseModel):
     @classmethod
     def _creation_id(cls, value: str | None) -> str | None:
         if value is not None and ":retry:" in value:
-            raise ValueError("must not hold ':retry:', which marks the ids of retries")
+            raise ValueError("must not contain ':retry:', which marks the ids of retries")
         return value
 
     @field_validator("secret_environ")
     @classmethod
     def _secrets(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         if both := value.keys() & (info.data.get("environ") or {}).keys():
-            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ has, too")
+            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ also has")
         if sum(len(each.encode()) for pair in value.items() for each in pair) > MOST_SECRET:
             raise ValueError(f"holds more than {MOST_SECRET} bytes of names and values")
         return value

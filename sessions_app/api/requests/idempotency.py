@@ -41,7 +41,9 @@ def with_key(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
     if not 1 <= len(key) <= MAX_CREATION_ID:
         raise InvalidInput({HEADER: [f"must have 1 to {MAX_CREATION_ID} characters"]})
     if ":retry:" in key:
-        raise InvalidInput({HEADER: ["must not hold ':retry:', which marks the ids of retries"]})
+        raise InvalidInput({HEADER: ["must not contain ':retry:', which marks the ids of retries"]})
     if body.get("creation_id") not in (None, key):
-        raise InvalidInput({HEADER: ["is not the creation_id of the body: give one, or the same"]})
+        raise InvalidInput(
+            {HEADER: ["differs from the creation_id of the body: give only one, or the same"]}
+        )
     return {**body, "creation_id": key}

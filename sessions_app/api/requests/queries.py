@@ -36,7 +36,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def _storable(value: str) -> str:
     if "\x00" in value:
-        raise ValueError("must not hold a NUL")
+        raise ValueError("must not contain a NUL")
     return value
 
 
@@ -195,5 +195,5 @@ def of_project(address: str) -> dict[str, str]:
 def query_of(model: type[Model], query: QueryDict) -> Model:
     """Return the query parameters as `model`. Raises `InvalidInput` for a repeated one."""
     if repeated := {name for name, values in query.lists() if len(values) > 1}:
-        raise InvalidInput({name: ["is given more than once"] for name in sorted(repeated)})
+        raise InvalidInput({name: ["is repeated"] for name in sorted(repeated)})
     return model.model_validate(query.dict())

@@ -48,7 +48,7 @@ class AuditFilter(PageQuery):
     @model_validator(mode="after")
     def _object_by_type(self) -> Self:
         if self.object_id is not None and self.object_type is None:
-            raise InvalidInput({"object_id": ["needs the object_type, too"]})
+            raise InvalidInput({"object_id": ["requires object_type"]})
         return self
 
     def wanted(self) -> Wanted:
@@ -96,7 +96,7 @@ def _cursor(text: str | None) -> tuple[bool, Place | None]:
             raise ValueError("has no direction")
         return text[0] == "a", place_parsed(text[1:])
     except (ValueError, OverflowError) as error:
-        raise NotFound("the cursor is not one of ours") from error
+        raise NotFound("the cursor is invalid") from error
 
 
 def place_behind(cursor: str | None) -> Place | None:
@@ -106,7 +106,7 @@ def place_behind(cursor: str | None) -> Place | None:
     """
     newer, place = _cursor(cursor)
     if newer:
-        raise NotFound("the cursor is not one of ours")
+        raise NotFound("the cursor is invalid")
     return place
 
 

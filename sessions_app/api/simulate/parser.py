@@ -120,7 +120,7 @@ class _Call:
         for name in self._reader.members():
             self._path = name
             if name in self._members:
-                raise InvalidInput({name: ["is there twice"]})
+                raise InvalidInput({name: ["is repeated"]})
             if name == "chains":
                 self._members[name] = ...
                 self._read_chains()

@@ -49,7 +49,7 @@ def token_create(
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic(), audited(by=by):
         if made_with is not None and not lock_token(made_with.pk):
-            raise NotPermitted("the token that makes it was revoked")
+            raise NotPermitted("the token of this call was revoked")
         ApiToken.objects.create(
             name=name,
             prefix=secret[:PREFIX_LENGTH],

@@ -97,7 +97,7 @@ def _require_free(name: str, scope: ConfigScope) -> None:
     others = RetryPolicy.objects.filter(in_the_way, name=name)
     for other in others.select_related("domain", "project__domain").order_by("pk"):
         if other.archived_at is None:
-            raise _taken(f"{other.scope} has a retry policy {name!r}, which this one would hide")
+            raise _taken(f"{other.scope} has a retry policy {name!r}, which this one would shadow")
         if _remove(other.pk) is Deleted.ARCHIVED:
             raise _taken(f"an archived policy {name!r} of {other.scope} still decides for chains")
 

@@ -39,7 +39,7 @@ def quotas_put(
                 _set(scope, [found[name] for name in named if name in found], wanted)
                 wakeups.work_after_commit()
                 return
-    raise Conflict("the quotas are being changed by somebody else; try again")
+    raise Conflict("another call is changing the quotas; try again")
 
 
 def _key(scope: ConfigScope) -> dict[str, int | None]:

@@ -79,7 +79,9 @@ def project_ensure(*, domain: str, name: str, by: str) -> tuple[Project, bool]:
     """
     for field, value in (("domain", domain), ("project", name)):
         if not re.fullmatch(LABEL_PATTERN, value):
-            raise InvalidInput({field: [f"{value!r} is no name: up to 63 of a-z, 0-9 and '-'"]})
+            raise InvalidInput(
+                {field: [f"{value!r} is not a valid name: use at most 63 of a-z, 0-9 and '-'"]}
+            )
     with audited(by=by):
         Domain.objects.get_or_create(name=domain)
     within = lock_domain_named(domain)
@@ -117,7 +119,7 @@ def project_delete(project: Project, *, by: str) -> None:
         if not lock_project_to_delete(project.pk):
             raise NotFound(f"no project {project.address}")
         if queues.exclude(pk__in=held).exists():
-            raise Conflict("a queue was made in it at the same time; try again")
+            raise Conflict("a queue was created in it at the same time; try again")
         if project_ever_ran(project):
             raise Conflict(
                 f"sessions ran in project {project.address}, and what ran stays known: cordon its "
@@ -129,7 +131,7 @@ def project_delete(project: Project, *, by: str) -> None:
         if executors.exists():
             # The message does not name the executors: admins of a domain may not see them.
             raise Conflict(
-                "executors are set to serve the project: a cluster admin changes that first",
+                "executors are configured to serve the project: a cluster admin must change that",
                 held_by=["executors"],
             )
         with audited(by=by):

@@ -95,12 +95,12 @@ def test_create_makes_and_update_changes(
     assert command("update", "-f", file).stdout == "retrypolicy/ml configured, revision 2\n"
     refused = command("create", "-f", file)
     assert refused.exit_code == 5
-    assert "it is there already; change it: reprise update -f FILE" in refused.stderr
+    assert "it exists; to change it: reprise update -f FILE" in refused.stderr
     server.on("GET /retry-policies/ml/", problem(404, "Not found"))
     server.on("POST /retry-policies/", Reply(answers.policy(), 201))
     refused = command("update", "-f", file)
     assert refused.exit_code == 3
-    assert "there is none yet; make it: reprise create -f FILE" in refused.stderr
+    assert "it does not exist; to create it: reprise create -f FILE" in refused.stderr
     assert command("create", "-f", file).stdout == "retrypolicy/ml created, revision 1\n"
     # Somebody else has made it between the look and the call.
     server.on("POST /retry-policies/", problem(409, "Conflict", "it is there"))

@@ -179,7 +179,8 @@ def test_an_empty_list_says_what_to_do(command: Command, server: FakeServer) -> 
     result = command("get", "queues")
     assert (result.exit_code, result.stdout) == (0, "")
     assert (
-        result.stderr == "No queues in project research/vision; make one: reprise apply -f FILE\n"
+        result.stderr
+        == "No queues in project research/vision; to create one: reprise apply -f FILE\n"
     )
     assert command("get", "queues", "-o", "json").stdout == "[]\n"
 

@@ -303,7 +303,7 @@ def test_output_that_was_refused_comes_from_an_agent_that_was_taken_over(
     server.refusal = lambda _verb, _body: None
     assert agent.wait() == 3
     assert session.log == b"said\n"
-    assert "is not with the server yet" not in agent.log.read_text()
+    assert "the server does not have the output" not in agent.log.read_text()
 
 
 def test_a_new_state_directory_goes_on_after_the_servers_incarnation(

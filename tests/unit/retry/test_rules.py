@@ -213,7 +213,7 @@ def test_a_fault_is_told_at_its_path(path: str, value: Any, words: str) -> None:
 
 def test_a_project_needs_its_domain() -> None:
     assert faults(changed("metadata.domain", ABSENT)) == {
-        "metadata.project": ["needs the domain that it is in, too"]
+        "metadata.project": ["requires the domain"]
     }
 
 
@@ -256,7 +256,7 @@ def test_a_rule_without_a_matcher_is_refused(rule: dict[str, Any]) -> None:
 
 def test_a_rules_name_is_there_once() -> None:
     rules = [{"name": name, "action": "Fail", "onCauses": ["unknown"]} for name in "abaca"]
-    again = ["is the name of an earlier rule, too"]
+    again = ["is the name of an earlier rule"]
     assert faults(as_document(*rules)) == {
         "spec.rules[2].name": again,
         "spec.rules[4].name": again,

@@ -84,7 +84,7 @@ def test_a_well_formed_wish_is_heard(message: str, expected: WorkloadMessage) ->
         # What no database could store.
         '{"reprise": {"retry": false, "category": "\\u0000"}}',
         '{"reprise": {"retry": false, "category": "a\\ud800"}}',
-        # What is there twice is not plain which of them counts.
+        # A duplicate key: it is not clear which one counts.
         '{"reprise": {"retry": false, "retry": true}}',
         '{"reprise": {"retry": false}, "reprise": {}}',
         '{"reprise": {"retry": false}, "deep": ' + "[" * 1500 + "]" * 1500 + "}",

@@ -40,9 +40,9 @@ class How(Enum):
         """Raise `CommandError` if the mode does not allow that the thing exists, or does not
         exist."""
         if there and self is How.CREATE:
-            raise CommandError("it is there already; change it: reprise update -f FILE", INVALID)
+            raise CommandError("it exists; to change it: reprise update -f FILE", INVALID)
         if not there and self is How.UPDATE:
-            raise CommandError("there is none yet; make it: reprise create -f FILE", NOT_FOUND)
+            raise CommandError("it does not exist; to create it: reprise create -f FILE", NOT_FOUND)
 
 
 @dataclass(frozen=True)

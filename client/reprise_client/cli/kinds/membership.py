@@ -52,7 +52,9 @@ class MembershipKind(Kind["Membership"]):
         named = Scope.from_metadata(data["metadata"])
         scope = asked if named == Scope() else named
         if scope is None or scope.domain is None:
-            raise FieldError("metadata.domain", "is required: where the role is for", USAGE)
+            raise FieldError(
+                "metadata.domain", "is required: the domain or the project of the role", USAGE
+            )
         if asked not in {None, scope}:
             raise FieldError("metadata.domain", f"must be that of {scope.words}, as asked", USAGE)
         user, role = str(data["metadata"]["name"]), str(data["spec"]["role"])

@@ -145,7 +145,7 @@ def project_meant(client: Client, scope: Scope | None) -> str:
     """Return the project of a queue. Raises `CommandError` if no project is known."""
     home = home_scope(client, scope)
     if home.project is None:
-        raise CommandError("a queue is a project's: name it with --project DOMAIN/NAME", USAGE)
+        raise CommandError("a queue belongs to a project: give --project DOMAIN/NAME", USAGE)
     return home.address
 
 

@@ -46,7 +46,7 @@ class TokenKind(Kind["Token"]):
         asked: Scope | None,
         how: How,
     ) -> Applied:
-        raise FieldError("kind", f"a token is made by a command that shows it: {CREATE}", USAGE)
+        raise FieldError("kind", f"a token cannot be created from a document: use {CREATE}", USAGE)
 
     def document(self, item: Token) -> dict[str, Any]:
         values = item.model_dump(mode="json", exclude_unset=True)

@@ -130,7 +130,7 @@ def webhook_typed(client: Client, typed: str) -> Webhook:
         return found
     begun = [each for each in client.webhooks() if each.id.startswith(typed)] if typed else []
     if len(begun) > 1:
-        raise CommandError(f"{len(begun)} webhooks begin with {typed}: type more of it", USAGE)
+        raise CommandError(f"{len(begun)} webhooks begin with {typed}: give more characters", USAGE)
     if not begun:
         raise missing("webhook", typed, "", "webhooks")
     return begun[0]

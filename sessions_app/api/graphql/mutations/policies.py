@@ -50,7 +50,7 @@ def _document(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the form of the document and the document itself. Raises `InvalidInput`."""
     ways = [way for way in _WAYS if given.get(way) is not None]
     if len(ways) != 1:
-        raise InvalidInput({"spec": ["give this, document or yaml, one of the three"]})
+        raise InvalidInput({"spec": ["give exactly one of spec, document and yaml"]})
     (way,) = ways
     if way == "spec" and given.get("name") is None:
         raise InvalidInput({"name": ["is required"]})
