@@ -213,7 +213,7 @@ def test_the_list_says_scope_rules_and_places(client: Client, project: Project) 
     use(project, "wide", "narrow")
     retry_settings_put(ConfigScope(), by="root", default_policy="wide")
     page = client.get(url(POLICY))
-    rows = {row.name: row.told for row in page.context["cl"].result_list}
+    rows = {row.name: row.details for row in page.context["cl"].result_list}
     assert {name: (told.rules, told.places) for name, told in rows.items()} == {
         "middle": (0, []),
         "narrow": (0, ["acme/ml/default"]),

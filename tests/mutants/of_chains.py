@@ -56,7 +56,7 @@ SETTLE = (
         "late-success-accepted",
         (
             Edit(
-                "scheduler.services.reports:_judge",
+                "scheduler.services.reports:_check",
                 "if session.status in FINAL_STATUSES:",
                 "if session.status in FINAL_STATUSES and report.status is not Status.TERMINATED:",
             ),

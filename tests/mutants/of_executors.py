@@ -8,7 +8,7 @@ FENCING = (
         "fencing-token-ignored",
         (
             Edit(
-                "scheduler.services.reports:_judge",
+                "scheduler.services.reports:_check",
                 "report.fencing_token != session.fencing_token",
                 "False",
             ),

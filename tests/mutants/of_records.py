@@ -33,7 +33,7 @@ COUNTERS = (
     ),
     Mutant(
         "one-retry-too-many",
-        (Edit("retry.engine.case:spent", "used >= limit", "used > limit"),),
+        (Edit("retry.engine.case:check_budget", "used >= limit", "used > limit"),),
         unit("retry/test_decide.py::test_each_refusal"),
     ),
     Mutant(
