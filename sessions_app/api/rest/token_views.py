@@ -89,8 +89,8 @@ class TokensView(RestView):
         call."""
         present: Any = request.auth
         made, secret = operations.create(self.actor, present, body_of(request))
-        told = {"token": secret, "warnings": unisolated.warnings()}
-        return self.created({**token_json(made), **told}, f"{made.prefix}/")
+        body = {"token": secret, "warnings": unisolated.warnings()}
+        return self.created({**token_json(made), **body}, f"{made.prefix}/")
 
 
 class TokenView(RestView):

@@ -58,8 +58,8 @@ def _document(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _of_fields(given: dict[str, Any]) -> dict[str, Any]:
-    told = {"apiVersion": API_VERSION, "kind": "RetryPolicy", "spec": given["spec"]}
-    return told | {"metadata": {"name": given["name"]}}
+    document = {"apiVersion": API_VERSION, "kind": "RetryPolicy", "spec": given["spec"]}
+    return document | {"metadata": {"name": given["name"]}}
 
 
 def _of_value(given: dict[str, Any]) -> dict[str, Any]:
