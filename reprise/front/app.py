@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import Error, close_old_connections
 
 from loglines.context import bind
+from reprise import garbage
 from reprise.front import event_streams
 from reprise.front.bodies import BodyEndedError, BodyTooSlowError, Pace, SpooledBody, Unfinished
 from reprise.front.log_streams import Message, Receive, Send, request_id_in, send_log, wants_log
@@ -123,6 +124,7 @@ class Front:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 task = asyncio.create_task(self._listener.run())
+                garbage.freeze()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self._listener.close()
