@@ -155,6 +155,20 @@ def _serve_metrics(**_kwargs: Any) -> None:
     from reprise.worker import metrics_port, task_log  # noqa: F401  # they listen to signals
 
 
+@signals.worker_ready.connect
+def _watch_disk_of_worker(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("worker")
+
+
+@signals.beat_init.connect
+def _watch_disk_of_beat(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("beat")
+
+
 @signals.setup_logging.connect
 def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
     """Configure logging in place of Celery; Celery's level option applies to its own lines only."""
