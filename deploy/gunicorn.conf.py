@@ -38,3 +38,10 @@ control_socket_disable = True
 # ones that close them. Idle ones hold no thread.
 keepalive = 620
 accesslog = None
+
+
+def post_worker_init(worker: object) -> None:  # noqa: ARG001  # gunicorn's hook
+    """Watch the database's disk in each process that answers."""
+    from reprise.monitoring import disk  # noqa: PLC0415  # Django is set up by now
+
+    disk.watch.start("web")

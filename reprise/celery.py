@@ -162,6 +162,20 @@ def _collect_rarely(**_kwargs: Any) -> None:
     garbage.freeze()
 
 
+@signals.worker_ready.connect
+def _watch_disk_of_worker(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("worker")
+
+
+@signals.beat_init.connect
+def _watch_disk_of_beat(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("beat")
+
+
 @signals.setup_logging.connect
 def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
     """Configure logging in place of Celery; Celery's level option applies to its own lines only."""

@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from reprise.monitoring import disk
 from sessions_app.models import Project
 from tests import factories
 from tests.agent import Agent, agent
 from tests.people import World, make_world, undone
+
+
+@pytest.fixture(autouse=True)
+def no_disk_is_watched() -> Iterator[None]:
+    """What a test has started by asking does not write in the next one."""
+    yield
+    disk.watch.stop()
 
 
 @pytest.fixture

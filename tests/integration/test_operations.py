@@ -77,12 +77,13 @@ def admin_token() -> str:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test asks the parts anew; a test's uncommitted rows are seen by its own connection."""
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(health, "_disk", disk.DiskWatch())
+    monkeypatch.setattr(disk, "watch", disk.DiskWatch())
     monkeypatch.setattr(disk, "PERIOD_SECONDS", 0.2)
-    monkeypatch.setattr(disk, "IDLE_SECONDS", 0.0)
+    yield
+    disk.watch.stop()
 
 
 def beats(part: str, age: float, name: str = "one") -> None:
