@@ -129,6 +129,7 @@ def _measure(system: load.System, url: str, jobs: int) -> Cost:
         }
         served = spent(postgres, postgres_seconds(connection, without=load.WATCH))
         end, told = position(connection), _calls(system)
+        system.check(load.WARM + jobs)
         return Cost(
             load.ATTEMPTS * jobs,
             seconds,
@@ -185,7 +186,7 @@ def _show(name: str, cost: Cost) -> None:
 
 
 def _show_stages(stages: dict[str, dict[str, float]]) -> None:
-    names = list(next(iter(stages.values())))
+    names = [name for name in next(iter(stages.values())) if not name.endswith("_a_call")]
     print(f"{'a session in':12} " + " ".join(f"{name:>13}" for name in names))
     for stage, costs in stages.items():
         print(f"{stage:12} " + " ".join(f"{costs[name]:13.3f}" for name in names))

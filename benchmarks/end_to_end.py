@@ -83,7 +83,9 @@ def _rate(system: AbstractContextManager[load.System], url: str, jobs: int) -> f
     """Return attempts per second from the first submission to the last success."""
     with system as running:
         load.warm(running, url)
-        return load.ATTEMPTS * jobs / load.run(running, jobs)
+        seconds = load.run(running, jobs)
+        running.check(load.WARM + jobs)
+        return load.ATTEMPTS * jobs / seconds
 
 
 def _broker_answers() -> bool:

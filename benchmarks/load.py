@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 from reprise_client import Client
 
+from benchmarks.checks import require_whole
 from benchmarks.peers import celery_peer
 
 ATTEMPTS = 3
@@ -42,6 +43,8 @@ class System:
     submit: Callable[[int], None]
     unfinished: Callable[[], bool]
     succeeded: Callable[[], int]
+    check: Callable[[int], None] = lambda _jobs: None
+    """Exits with the reason if the records of so many jobs, all that there are, are not whole."""
     processes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The roots of its trees of processes, by what they are."""
     address: str = ""
@@ -103,6 +106,7 @@ def reprise(url: str, directory: Path, *, slots: int = SLOTS) -> Iterator[System
             submit=lambda jobs: _submit(client, jobs),
             unfinished=lambda: _first(connection, _UNFINISHED),
             succeeded=lambda: _first(connection, _SUCCEEDED),
+            check=lambda jobs: require_whole("bench", jobs, failures=ATTEMPTS - 1),
             processes={"server": [server], "executor": [executor]},
             address=said["url"],
         )
