@@ -7,7 +7,10 @@ procrastinate, and pgqueuer in batches. Celery on RabbitMQ joins if a broker ans
 `BROKER_URL`; it writes nothing to a database. All are measured from the first submission to the
 last success, with two worker processes that run and are warm, at their best number of clients.
 
-    python -m benchmarks.end_to_end [--quick]
+With `--past N`, N ended sessions of other projects are then loaded, and Reprise is measured again:
+`growth` is that rate to the one on the empty database.
+
+    python -m benchmarks.end_to_end [--quick] [--past N]
 """
 
 import argparse
@@ -24,6 +27,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 from benchmarks import load
 from benchmarks.database import benchmark_database
 from benchmarks.peers import celery_peer, pgqueuer_peer, procrastinate_peer
+from benchmarks.session_history import CHAINS_REPEAT, load_past
 
 SESSIONS = 3_000
 QUICK_SESSIONS = 1_500
@@ -35,7 +39,10 @@ def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer jobs, one number of clients")
-    quick = parser.parse_args().quick
+    parser.add_argument("--past", type=int, default=0, help="ended sessions to load for `growth`")
+    given = parser.parse_args()
+    quick: bool = given.quick
+    past: int = given.past // CHAINS_REPEAT * CHAINS_REPEAT
     jobs, clients = (QUICK_SESSIONS, QUICK_CLIENTS) if quick else (SESSIONS, CLIENTS)
     measured: dict[str, float | None] = {}
     with (
@@ -48,8 +55,12 @@ def main() -> None:
             "pgqueuer": lambda n: load.on_postgres(pgqueuer_peer, url, 8 * n),
             "celery": lambda n: load.celery(Path(directory), n),
         }
-        measured["reprise"] = _rate(load.reprise(url, Path(directory)), url, jobs)
+        measured["reprise"] = _rate(load.reprise(url, Path(directory, "empty")), url, jobs)
         _show("reprise", measured["reprise"], "")
+        if past:
+            load_past(url, past, ended=True)
+            measured["past"] = _rate(load.reprise(url, Path(directory, "past")), url, jobs)
+            _show("reprise", measured["past"], f"beside {past:,d} ended sessions")
         for name, system in peers.items():
             if name == "celery" and not _broker_answers():
                 measured[name] = None
@@ -59,16 +70,15 @@ def main() -> None:
             measured[name] = rate
             _show(name, rate, f"2 workers, {best} clients each")
     ours = measured["reprise"] or 0.0
-    print(
-        json.dumps(
-            {
-                "attempts_per_second": round(ours, 1),
-                "ratio_best_peer": _ratio(ours, measured["procrastinate"]),
-                "ratio_celery": _ratio(ours, measured["celery"]),
-                "ratio_pgqueuer": _ratio(ours, measured["pgqueuer"]),
-            }
-        )
-    )
+    result = {
+        "attempts_per_second": round(ours, 1),
+        "ratio_best_peer": _ratio(ours, measured["procrastinate"]),
+        "ratio_celery": _ratio(ours, measured["celery"]),
+        "ratio_pgqueuer": _ratio(ours, measured["pgqueuer"]),
+    }
+    if past:
+        result["growth"] = round((measured["past"] or 0.0) / ours, 3)
+    print(json.dumps(result))
 
 
 def _show(name: str, rate: float | None, how: str) -> None:

@@ -83,7 +83,7 @@ def run(system: System, jobs: int) -> float:
 def reprise(url: str, directory: Path, *, slots: int = SLOTS) -> Iterator[System]:
     """Run a standalone server on the database and an executor with the simulated driver."""
     data_dir = directory / "standalone"
-    data_dir.mkdir()
+    data_dir.mkdir(parents=True)
     command = [sys.executable, "manage.py", "standalone", "--data-dir", str(data_dir)]
     environ = {"DATABASE_URL": url, "REPRISE_METRICS_TOKEN": METRICS_TOKEN}
     with ExitStack() as stack:
