@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,37 +114,42 @@ def _count(jobs: int) -> dict[str, Any]:
 
 def _measure(system: load.System, url: str, jobs: int) -> Cost:
     load.warm(system, url)
+    client = 0.0
+
+    def submit(count: int) -> None:
+        # Looking for the end is also done by this process, and is no client's work.
+        nonlocal client
+        began = time.process_time()
+        system.submit(count)
+        client += time.process_time() - began
+
     with psycopg.connect(
         url, autocommit=True, application_name=load.WATCH, prepare_threshold=None
     ) as connection:
-        calls = _calls(system)
-        roots = {"client": [os.getpid()], **system.processes}
-        start, postgres = position(connection), postgres_seconds(connection, without=load.WATCH)
-        processes = {name: _used(name, pids) for name, pids in roots.items()}
-        seconds = load.run(system, jobs)
-        used = {name: _used(name, pids) - processes[name] for name, pids in roots.items()}
+        calls, start = _calls(system), position(connection)
+        postgres, processes = postgres_seconds(connection, without=load.WATCH), _used(system)
+        seconds = load.run(replace(system, submit=submit), jobs)
         time.sleep(SETTLED_SECONDS)
-        used |= {
-            name: _used(name, pids) - processes[name] for name, pids in system.processes.items()
-        }
+        used = {name: each - processes[name] for name, each in _used(system).items()}
         served = spent(postgres, postgres_seconds(connection, without=load.WATCH))
         end, told = position(connection), _calls(system)
         system.check(load.WARM + jobs)
         return Cost(
             load.ATTEMPTS * jobs,
             seconds,
-            used,
+            {"client": client, **used},
             served,
             written(connection, start, end),
             {name: count - calls.get(name, 0.0) for name, count in told.items()},
         )
 
 
-def _used(name: str, roots: Any) -> float:
-    """Return the CPU seconds of trees of processes; of the client, those of this process alone."""
-    if name == "client":
-        return time.process_time()
-    return cpu_seconds([pid for root in roots for pid in tree(root)])
+def _used(system: load.System) -> dict[str, float]:
+    """Return the CPU seconds of each tree of processes."""
+    return {
+        name: cpu_seconds([pid for root in roots for pid in tree(root)])
+        for name, roots in system.processes.items()
+    }
 
 
 def _calls(system: load.System) -> dict[str, float]:
