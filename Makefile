@@ -101,6 +101,7 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick
 	$(BIN)/python -m benchmarks.end_to_end --quick
+	$(BIN)/python -m benchmarks.budget --quick
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
