@@ -11,7 +11,9 @@ from sessions_app.api.graphql.nodes import with_session_keys
 from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
-from sessions_app.api.rest.audit_views import AuditFilter, audit_json, cursor_behind, place_behind
+from sessions_app.api.render.audit_render import audit_json
+from sessions_app.api.requests.audit_cursors import cursor_behind, place_behind
+from sessions_app.api.requests.filters import AuditFilter
 from sessions_app.api.shapes import audit_shapes as shapes
 from sessions_app.selectors.audit import audit_page
 

@@ -32,7 +32,7 @@ from sessions_app.api.graphql.tenants import (
 )
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
-from sessions_app.api.rest.policy_views import PolicyFilter
+from sessions_app.api.requests.filters import PolicyFilter
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound

@@ -12,7 +12,7 @@ from sessions_app.api.graphql.peers import Peer, alone
 from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.shapes import arguments_of
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.queue_views import QueueFilter
+from sessions_app.api.requests.filters import QueueFilter
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import Queue as Row
 from sessions_app.selectors.policies import queue_get, queues_visible

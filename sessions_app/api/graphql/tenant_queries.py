@@ -22,11 +22,18 @@ from sessions_app.api.graphql.tenants import (
     split_address,
 )
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.membership_views import MembershipFilter, membership_json
-from sessions_app.api.rest.quota_views import quotas_json
-from sessions_app.api.rest.tenant_views import DomainFilter, ProjectFilter
-from sessions_app.api.rest.token_views import TokenFilter, token_json
-from sessions_app.api.rest.whoami_view import whoami_json
+from sessions_app.api.render.tenant_render import (
+    membership_json,
+    quotas_json,
+    token_json,
+    whoami_json,
+)
+from sessions_app.api.requests.filters import (
+    DomainFilter,
+    MembershipFilter,
+    ProjectFilter,
+    TokenFilter,
+)
 from sessions_app.api.shapes import session_shapes, tenant_shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import NotFound

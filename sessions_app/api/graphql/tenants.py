@@ -9,7 +9,7 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.nodes import Node
 from sessions_app.api.graphql.peers import Peer, belonging, field_of, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
-from sessions_app.api.rest.tenant_views import domain_json, project_json
+from sessions_app.api.render.tenant_render import domain_json, project_json
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Project as ProjectRow

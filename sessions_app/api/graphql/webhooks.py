@@ -25,12 +25,8 @@ from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.webhook_views import (
-    DeliveryFilter,
-    WebhookFilter,
-    delivery_json,
-    webhook_json,
-)
+from sessions_app.api.render.webhook_render import delivery_json, webhook_json
+from sessions_app.api.requests.filters import DeliveryFilter, WebhookFilter
 from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow

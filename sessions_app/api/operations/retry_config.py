@@ -17,6 +17,7 @@ from pydantic import (
 
 from retry.engine.decide import Mode
 from retry.policies.inline import Bounds, InlinePolicy
+from sessions_app.api.requests.queries import lowered
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput
@@ -69,10 +70,6 @@ class DefaultsPatch(DefaultsBody):
         return value
 
 
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
 _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
@@ -81,7 +78,7 @@ class SettingsBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
+    mode: Annotated[Mode, BeforeValidator(lowered)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
     """The policy of chains whose queue and session name none."""

@@ -23,7 +23,7 @@ from podspec.resources import check
 from podspec.specification import problem
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.inline import InlinePolicy
-from sessions_app.api.requests.queries import ADDRESS_PATTERN
+from sessions_app.api.requests.queries import ADDRESS_PATTERN, lowered
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.services.sessions.submit import Submission
 
@@ -69,10 +69,6 @@ def _label(value: str) -> str:
     if not _LABEL.fullmatch(value):
         raise ValueError("must be an RFC 1123 label: lower-case letters, digits and '-'")
     return value
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def one_line(value: str) -> str:
@@ -167,7 +163,7 @@ class SessionCreate(BaseModel):
     ] = ""
     creation_id: CreationId | None = None
     session_type: Annotated[
-        Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
+        Literal["batch", "interactive", "inference"], BeforeValidator(lowered)
     ] = "batch"
     image: Annotated[StrictStr, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None

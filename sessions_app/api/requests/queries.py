@@ -23,11 +23,13 @@ from sessions_app.core.states import RetryState, Status
 from sessions_app.selectors.session_pages import SessionsWanted
 
 
-def _upper(value: object) -> object:
+def uppered(value: object) -> object:
+    """Return a text in upper case, and other values as they are."""
     return value.upper() if isinstance(value, str) else value
 
 
-def _lower(value: object) -> object:
+def lowered(value: object) -> object:
+    """Return a text in lower case, and other values as they are."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -73,13 +75,13 @@ class SessionConditions(BaseModel):
     project: Text | None = None
     queue: Text | None = None
     job_set: Text | None = None
-    status: Annotated[Status, BeforeValidator(_upper)] | None = None
+    status: Annotated[Status, BeforeValidator(uppered)] | None = None
     session_type: (
-        Annotated[Literal["batch", "interactive", "inference"], BeforeValidator(_lower)] | None
+        Annotated[Literal["batch", "interactive", "inference"], BeforeValidator(lowered)] | None
     ) = None
-    retry_cause: Annotated[RetryCause, BeforeValidator(_lower)] | None = None
+    retry_cause: Annotated[RetryCause, BeforeValidator(lowered)] | None = None
     failure_category: Text | None = None
-    retry_state: Annotated[RetryState, BeforeValidator(_lower)] | None = None
+    retry_state: Annotated[RetryState, BeforeValidator(lowered)] | None = None
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     root: UUID | None = None
     parent: UUID | None = None

@@ -22,8 +22,8 @@ from sessions_app.api.http.documents import parse_yaml
 from sessions_app.api.http.parsing import BODY
 from sessions_app.api.http.problems import field_errors
 from sessions_app.api.operations import policies as operations
-from sessions_app.api.operations.policies import ScopeQuery
 from sessions_app.api.render.policy_render import policies_json
+from sessions_app.api.requests.filters import ScopeQuery
 from sessions_app.core.errors import InvalidInput
 from sessions_app.services.resources.policies import Applied
 

@@ -10,7 +10,7 @@ from sessions_app.api.graphql.mutations.scopes import OfScope, taken_names
 from sessions_app.api.graphql.shapes import type_of
 from sessions_app.api.operations import quotas as operations
 from sessions_app.api.operations.quotas import QuotasBody
-from sessions_app.api.rest.quota_views import quotas_json
+from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.shapes import session_shapes
 from sessions_app.core.errors import InvalidInput
 
