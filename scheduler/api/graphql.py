@@ -65,7 +65,6 @@ class ExecutorLease(_LeaseShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session(source: Peer[Lease], info: Any) -> Any:
-        """Return the session of a lease."""
         return source.ask("session", partial(_sessions, actor_of(info)))
 
 
@@ -120,12 +119,10 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_executor(_root: None, info: Any, name: str) -> Peer[Any]:
-        """Return what `GET /executors/{name}/` returns."""
         return executor_found(actor_of(info), name)
 
     @staticmethod
     def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /executors/` returns."""
         page = Page.of(asked)
         rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
         wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
@@ -133,7 +130,6 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /overview/` returns."""
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
         told = None if rows is None else Peers(Executor, rows, executors_told).each()

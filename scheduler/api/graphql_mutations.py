@@ -32,7 +32,6 @@ class CreateExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/` does."""
         name, token = operations.create(context.actor, given)
         return {"executor": executor_found(context.actor, name), "token": token}
 
@@ -48,7 +47,6 @@ class UpdateExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /executors/{name}/` does."""
         name = given.pop("name")
         operations.change(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -61,7 +59,6 @@ class DeleteExecutor(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /executors/{name}/` does."""
         operations.delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
@@ -77,7 +74,6 @@ class CordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/cordon/` does."""
         name = given.pop("name")
         operations.cordon(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -91,7 +87,6 @@ class UncordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/uncordon/` does."""
         operations.uncordon(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"])}
 
@@ -119,7 +114,6 @@ class DrainExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/drain/` does."""
         name = given.pop("name")
         done = operations.drain(context.actor, name, given)
         return {"executor": executor_found(context.actor, name), **done._asdict()}
@@ -138,7 +132,6 @@ class RenewExecutorToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/token/` does."""
         token = operations.token_renew(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 

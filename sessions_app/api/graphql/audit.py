@@ -45,7 +45,6 @@ class AuditQueries:
 
     @staticmethod
     def resolve_audit(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /audit/` returns."""
         page = Page.of(asked)
         asked = with_session_keys(asked, "session", "chain")
         wanted = read_arguments(AuditFilter, asked).wanted()

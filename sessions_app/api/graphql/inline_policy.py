@@ -29,7 +29,6 @@ class InlinePolicy(graphene.ObjectType):
 
     @staticmethod
     def resolve_nulls(source: dict[str, Any], _info: Any) -> list[str]:
-        """Return the names of the fields that are set to null."""
         return [to_camel_case(name) for name in NULLABLE if source.get(name, 0) is None]
 
 

@@ -48,12 +48,10 @@ class JobSet(_Shape, graphene.ObjectType):
 
     @staticmethod
     def resolve_project(source: Peer[Row], info: Any) -> Any:
-        """Return its project."""
         return source.ask("project", partial(_projects, actor_of(info)))
 
     @staticmethod
     def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its events."""
         page = Page.of(asked)
         return pages_below(source, "events", page, partial(_events, page), event_peers)
 
@@ -86,7 +84,6 @@ class JobSetQueries:
 
     @staticmethod
     def resolve_job_sets(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /job-sets/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(JobSetFilter, asked)
         projects = projects_visible(actor_of(info), wanted.project)

@@ -26,7 +26,6 @@ class Node(relay.Node):
 
     @classmethod
     def resolve_type(cls, instance: Peer[Any], _info: Any) -> Any:
-        """Return the graphene type of an object."""
         return instance.kind
 
 
@@ -78,7 +77,6 @@ class NodeQueries:
 
     @staticmethod
     def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:
-        """Return the object if the caller may see it."""
         kind, key = _read(id)
         if kind not in _finders or not key.isprintable():
             raise NotFound(f"no node {id[:100]}")

@@ -86,12 +86,10 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_name(source: Peer[Row], _info: Any) -> str:
-        """Return its name in its scope."""
         return source.row.name
 
     @staticmethod
     def resolve_domain(source: Peer[Row], info: Any) -> Any:
-        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
     @staticmethod
@@ -101,7 +99,6 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_revisions(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its revisions."""
         page = Page.of(asked)
         return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
 
@@ -118,7 +115,6 @@ class FailureCategory(_CategoryShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[CategoryRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.name
 
     @staticmethod
@@ -154,24 +150,20 @@ class PolicyQueries:
 
     @staticmethod
     def resolve_retry_policy(_root: None, info: Any, name: str, **scope: Any) -> Peer[Row]:
-        """Return what `GET /retry-policies/{name}/` returns."""
         return _policy(actor_of(info), name, *names_of(scope))
 
     @staticmethod
     def resolve_retry_policies(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /retry-policies/` returns."""
         page, actor = Page.of(asked), actor_of(info)
         rows = read_arguments(PolicyFilter, asked).apply(policies_visible(actor))
         return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
 
     @staticmethod
     def resolve_failure_category(_root: None, info: Any, name: str) -> Peer[CategoryRow]:
-        """Return what `GET /failure-categories/{name}/` returns."""
         return category_found(actor_of(info), name)
 
     @staticmethod
     def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /failure-categories/` returns."""
         rows = categories_listed(actor_of(info))
         page, order = Page.of(asked), RowCursor("position", "name", unique=False)
         return page_of(FailureCategory, rows, order, page, categories_told)

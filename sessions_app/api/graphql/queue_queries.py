@@ -38,12 +38,10 @@ class QueueQueries:
 
     @staticmethod
     def resolve_queue(_root: None, info: Any, project: str, name: str) -> Peer[Row]:
-        """Return what `GET /queues/{domain}/{project}/{queue}/` returns."""
         return queue_found(actor_of(info), f"{project}/{name}")
 
     @staticmethod
     def resolve_queues(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /queues/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(QueueFilter, asked)
         require_project(actor_of(info), wanted.project)

@@ -29,7 +29,6 @@ class Queue(_Shape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Return its key."""
         return str(source.row)
 
     @staticmethod

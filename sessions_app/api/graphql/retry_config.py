@@ -55,22 +55,18 @@ class RetryDefaults(_DefaultsShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
-        """Return the merged policy."""
         return values_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Return the layer of each merged field."""
         return layers_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_bounds(source: dict[str, Any], _info: Any) -> Any:
-        """Return the merged bounds."""
         return values_of(_merged(source)["effective_bounds"])
 
     @staticmethod
     def resolve_effective_bound_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Return the layer of each merged bound."""
         return layers_of(_merged(source)["effective_bounds"])
 
 
@@ -103,13 +99,11 @@ class RetryConfigQueries:
 
     @staticmethod
     def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /retry-defaults/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return defaults_told(found, defaults_of(found))
 
     @staticmethod
     def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /retry-settings/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return settings_told(found, settings_of(found))
 

@@ -72,17 +72,14 @@ class Membership(_MembershipShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """Return its key."""
         return source.row.pk
 
     @staticmethod
     def resolve_membership_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_domain(source: Peer[MembershipRow], _info: Any) -> Any:
-        """Return the domain of a role in all its projects."""
         return source.ask("domain", domains_of)
 
 
@@ -98,7 +95,6 @@ class Token(_TokenShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[ApiToken], _info: Any) -> str:
-        """Return its key."""
         return source.row.prefix
 
 
@@ -157,36 +153,30 @@ class TenantQueries:
 
     @staticmethod
     def resolve_viewer(_root: None, info: Any) -> dict[str, Any]:
-        """Return what `GET /whoami/` returns."""
         return whoami_json(actor_of(info), info.context.token)
 
     @staticmethod
     def resolve_domain(_root: None, info: Any, name: str) -> Peer[DomainRow]:
-        """Return what `GET /domains/{domain}/` returns."""
         return domain_found(actor_of(info), name)
 
     @staticmethod
     def resolve_domains(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /domains/` returns."""
         page = Page.of(asked)
         rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
         return page_of(Domain, rows, RowCursor("name"), page, domains_told)
 
     @staticmethod
     def resolve_project(_root: None, info: Any, address: str) -> Peer[ProjectRow]:
-        """Return what `GET /projects/{domain}/{project}/` returns."""
         return project_found(actor_of(info), address)
 
     @staticmethod
     def resolve_projects(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /projects/` returns."""
         page = Page.of(asked)
         rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
         return page_of(Project, rows, RowCursor("id"), page, projects_told)
 
     @staticmethod
     def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /memberships/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(MembershipFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -195,7 +185,6 @@ class TenantQueries:
 
     @staticmethod
     def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /tokens/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(TokenFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -204,7 +193,6 @@ class TenantQueries:
 
     @staticmethod
     def resolve_quotas(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /quotas/...` returns."""
         actions = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
         return quotas_json(scope_of(actor_of(info), actions, **scope))
 

@@ -27,7 +27,6 @@ class Domain(_DomainShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.name
 
 
@@ -43,17 +42,14 @@ class Project(_ProjectShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.address
 
     @staticmethod
     def resolve_address(source: Peer[ProjectRow], _info: Any) -> str:
-        """Return its address."""
         return source.row.address
 
     @staticmethod
     def resolve_domain(source: Peer[ProjectRow], info: Any) -> Peer[DomainRow] | None:
-        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
 

@@ -70,17 +70,14 @@ class Webhook(_WebhookShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Return its key."""
         return str(source.row.pk)
 
     @staticmethod
     def resolve_webhook_id(source: Peer[Row], _info: Any) -> Any:
-        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_deliveries(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its deliveries."""
         page = Page.of(asked)
         wanted = read_arguments(DeliveryFilter, with_session_keys(asked, "session"))
         load = partial(_deliveries, page, wanted)
@@ -102,12 +99,10 @@ class WebhookQueries:
 
     @staticmethod
     def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:
-        """Return what `GET /webhooks/{id}/` returns."""
         return webhook_found(actor_of(info), id)
 
     @staticmethod
     def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /webhooks/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(WebhookFilter, asked)
         require_project(actor_of(info), wanted.project)

@@ -34,10 +34,8 @@ class MembershipsView(RestView):
         """List who works in the projects and domains that one may see, oldest first."""
         wanted = query_of(MembershipFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
         rows = memberships_visible(self.actor).filter(**wanted.conditions())
-        page = paginator.read(rows, request)
-        return paginator.get_paginated_response([membership_json(each) for each in page])
+        return RowCursor("id").answer(rows, request, membership_json)
 
     @extend_schema(
         operation_id="memberships_create",

@@ -128,9 +128,7 @@ class RevisionsView(DocumentView):
         """What a policy has said, newest first."""
         wanted = query_of(PageQuery, request.query_params)
         policy = policy_get(self.actor, name, *wanted.names)
-        paginator = RowCursor("-revision")
-        page = paginator.read(revisions_of(policy), request)
-        return paginator.get_paginated_response([revision_json(each) for each in page])
+        return RowCursor("-revision").answer(revisions_of(policy), request, revision_json)
 
 
 def _address(made: Applied) -> str:

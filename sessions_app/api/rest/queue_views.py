@@ -38,9 +38,8 @@ class QueuesView(RestView):
         """List the queues of the projects that one may see, oldest first."""
         wanted = query_of(QueueFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
-        page = paginator.read(queues_visible(self.actor).filter(**wanted.conditions()), request)
-        return paginator.get_paginated_response([queue_json(queue) for queue in page])
+        rows = queues_visible(self.actor).filter(**wanted.conditions())
+        return RowCursor("id").answer(rows, request, queue_json)
 
     @extend_schema(operation_id="queues_create", request=QueueCreate, responses={201: shapes.Queue})
     def post(self, request: Request) -> Response:

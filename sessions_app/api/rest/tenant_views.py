@@ -36,9 +36,8 @@ class DomainsView(RestView):
     def get(self, request: Request) -> Response:
         """List the domains that one may see, by name."""
         wanted = query_of(DomainFilter, request.query_params)
-        paginator = RowCursor("name")
-        page = paginator.read(wanted.apply(domains_visible(self.actor)), request)
-        return paginator.get_paginated_response([domain_json(each) for each in page])
+        rows = wanted.apply(domains_visible(self.actor))
+        return RowCursor("name").answer(rows, request, domain_json)
 
     @extend_schema(
         operation_id="domains_create", request=DomainCreate, responses={201: shapes.Domain}
@@ -79,9 +78,8 @@ class ProjectsView(RestView):
     def get(self, request: Request) -> Response:
         """List the projects that one may see, oldest first."""
         wanted = query_of(ProjectFilter, request.query_params)
-        paginator = RowCursor("id")
-        page = paginator.read(wanted.apply(projects_listed(self.actor)), request)
-        return paginator.get_paginated_response([project_json(each) for each in page])
+        rows = wanted.apply(projects_listed(self.actor))
+        return RowCursor("id").answer(rows, request, project_json)
 
     @extend_schema(
         operation_id="projects_create", request=ProjectCreate, responses={201: shapes.Project}

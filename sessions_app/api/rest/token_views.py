@@ -44,9 +44,8 @@ class TokensView(RestView):
         """List one's own tokens, or all for a cluster admin, newest first."""
         wanted = query_of(TokenFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("-id")
-        page = paginator.read(tokens_visible(self.actor).filter(wanted.conditions()), request)
-        return paginator.get_paginated_response([token_json(each) for each in page])
+        rows = tokens_visible(self.actor).filter(wanted.conditions())
+        return RowCursor("-id").answer(rows, request, token_json)
 
     @extend_schema(
         operation_id="tokens_create",

@@ -43,9 +43,8 @@ class WebhooksView(RestView):
         """List the webhooks of the projects that one maintains, oldest first."""
         wanted = query_of(WebhookFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
-        page = paginator.read(webhooks_visible(self.actor).filter(**wanted.conditions()), request)
-        return paginator.get_paginated_response([webhook_json(each) for each in page])
+        rows = webhooks_visible(self.actor).filter(**wanted.conditions())
+        return RowCursor("id").answer(rows, request, webhook_json)
 
     @extend_schema(
         operation_id="webhooks_create",
@@ -173,9 +172,7 @@ class DeliveriesView(RestView):
         endpoint = _webhook(self, webhook_id)
         wanted = query_of(DeliveryFilter, request.query_params)
         rows = deliveries_of(endpoint).filter(**wanted.conditions())
-        paginator = RowCursor("-id")
-        page = paginator.read(rows, request)
-        return paginator.get_paginated_response([delivery_json(each) for each in page])
+        return RowCursor("-id").answer(rows, request, delivery_json)
 
 
 class DeliveryView(RestView):

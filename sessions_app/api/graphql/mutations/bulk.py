@@ -133,7 +133,6 @@ class CreateSessions(Change):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk/` does."""
         outcomes = calls.sessions_create(context.actor, given)
         told = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
         return {"results": _peers(CreateOutcome, told)}
@@ -182,7 +181,6 @@ class CancelSessions(_Some):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk-cancel/` does."""
         done = calls.sessions_cancel(context.actor, _asked(given))
         return _told(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
@@ -200,7 +198,6 @@ class RetrySessions(_Some):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk-retry/` does."""
         done = calls.sessions_retry(context.actor, _asked(given))
         return _told(RetryOutcome, done, _retried)
 

@@ -34,7 +34,6 @@ class CreateFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /failure-categories/` does."""
         return {"failure_category": _told(operations.create(context.actor, given))}
 
 
@@ -50,7 +49,6 @@ class ReplaceFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /failure-categories/{name}/` does."""
         expected = expected_of(given)
         row, created = operations.put(context.actor, given["name"], given, expected)
         return {"failure_category": _told(row), "created": created}
@@ -67,7 +65,6 @@ class UpdateFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /failure-categories/{name}/` does."""
         expected, name = expected_of(given), given.pop("name")
         row = operations.change(context.actor, name, given, expected)
         return {"failure_category": _told(row)}
@@ -80,7 +77,6 @@ class DeleteFailureCategory(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /failure-categories/{name}/` does."""
         operations.delete(context.actor, given["name"], expected_of(given))
         return {"deleted_id": to_global_id("FailureCategory", given["name"])}
 

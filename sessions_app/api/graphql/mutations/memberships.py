@@ -43,7 +43,6 @@ class CreateMembership(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /memberships/` does."""
         return {"membership": _told(operations.create(context.actor, given))}
 
 
@@ -58,7 +57,6 @@ class UpdateMembership(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /memberships/{id}/` does."""
         key = _key(given)
         return {"membership": _told(operations.change(context.actor, key, given))}
 
@@ -70,7 +68,6 @@ class DeleteMembership(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /memberships/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Membership", key)}

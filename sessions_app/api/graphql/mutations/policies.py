@@ -110,7 +110,6 @@ class CreateRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /retry-policies/` does."""
         asked = ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -126,7 +125,6 @@ class ApplyRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-policies/{name}/` does."""
         expected, asked = expected_of(given), ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -146,7 +144,6 @@ class DeleteRetryPolicy(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-policies/{name}/` does."""
         expected, names = expected_of(given), taken_names(given)
         name = given["name"]
         outcome = operations.delete(context.actor, name, ScopeQuery(**names), expected)

@@ -50,7 +50,6 @@ class CreateQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/` does."""
         return {"queue": _told(operations.create(context.actor, given))}
 
 
@@ -66,7 +65,6 @@ class ReplaceQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         row, created = operations.put(context.actor, name, given, expected)
         return {"queue": _told(row), "created": created}
@@ -83,7 +81,6 @@ class UpdateQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         return {"queue": _told(operations.change(context.actor, name, given, expected))}
 
@@ -95,7 +92,6 @@ class DeleteQueue(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         operations.delete(context.actor, name, expected)
         return {"deleted_id": to_global_id("Queue", "/".join(name))}
@@ -112,7 +108,6 @@ class CordonQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/{domain}/{project}/{queue}/cordon/` does."""
         name = _name(given)
         return {"queue": _told(operations.cordon(context.actor, name, given))}
 
@@ -125,7 +120,6 @@ class UncordonQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/{domain}/{project}/{queue}/uncordon/` does."""
         return {"queue": _told(operations.uncordon(context.actor, _name(given)))}
 
 

@@ -38,7 +38,6 @@ class UpdateQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /quotas/...` does."""
         return _put(context, given, keep=True)
 
 
@@ -53,7 +52,6 @@ class ReplaceQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /quotas/...` does."""
         return _put(context, given, keep=False)
 
 
@@ -64,7 +62,6 @@ class DeleteQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /quotas/...` does."""
         operations.delete(context.actor, _names(given))
         return {}
 

@@ -58,7 +58,6 @@ class ReplaceRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-defaults/...` does."""
         return _store_defaults(context, given, keep=False)
 
 
@@ -69,7 +68,6 @@ class DeleteRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-defaults/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.defaults_delete(context.actor, names, expected)
         return {}
@@ -86,7 +84,6 @@ class UpdateRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /retry-settings/...` does."""
         return _store_settings(context, given, keep=True)
 
 
@@ -101,7 +98,6 @@ class ReplaceRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-settings/...` does."""
         return _store_settings(context, given, keep=False)
 
 
@@ -112,7 +108,6 @@ class DeleteRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-settings/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.settings_delete(context.actor, names, expected)
         return {}

@@ -33,7 +33,6 @@ class CreateSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/` does."""
         made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
@@ -47,7 +46,6 @@ class CancelSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/cancel/` does."""
         session_id = uuid_of("Session", given["id"])
         operations.cancel(context.actor, session_id)
         return {"session": session_found(context.actor, str(session_id))}
@@ -64,7 +62,6 @@ class PreemptSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/preempt/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         operations.preempt(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(session_id))}
@@ -84,7 +81,6 @@ class RetrySession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/retry/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         child_id = operations.retry(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(child_id))}

@@ -29,7 +29,6 @@ class CreateDomain(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /domains/` does."""
         return {
             "domain": alone(Domain, operations.domain_create(context.actor, given), domains_told)
         }
@@ -43,7 +42,6 @@ class DeleteDomain(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /domains/{domain}/` does."""
         operations.domain_delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Domain", given["name"])}
 
@@ -58,7 +56,6 @@ class CreateProject(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /projects/` does."""
         return {
             "project": alone(
                 Project, operations.project_create(context.actor, given), projects_told
@@ -74,7 +71,6 @@ class DeleteProject(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /projects/{domain}/{project}/` does."""
         operations.project_delete(context.actor, *split_address(given["project"]))
         return {"deleted_id": to_global_id("Project", given["project"])}
 

@@ -27,7 +27,6 @@ class CreateToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /tokens/` does."""
         made, secret = operations.create(context.actor, context.token, given)
         return {"token": alone(Token, made, tokens_told), "secret": secret}
 
@@ -45,7 +44,6 @@ class RevokeToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /tokens/{prefix}/` does."""
         prefix = key_of("Token", given["id"])
         gone = operations.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
         return {"revoked": [each.prefix for each in gone]}

@@ -50,7 +50,6 @@ class CreateWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/` does."""
         made = operations.create(context.actor, given)
         return {"webhook": _told(made), "secret": made.new_secret}
 
@@ -66,7 +65,6 @@ class UpdateWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /webhooks/{id}/` does."""
         key = _key(given)
         return {"webhook": _told(operations.change(context.actor, key, given))}
 
@@ -78,7 +76,6 @@ class DeleteWebhook(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /webhooks/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Webhook", str(key))}
@@ -96,7 +93,6 @@ class RotateWebhookSecret(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/secret/` does."""
         key = _key(given)
         row = operations.new_secret(context.actor, key, given)
         return {"webhook": _told(row), "secret": row.new_secret}
@@ -113,7 +109,6 @@ class PauseWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/pause/` does."""
         key = _key(given)
         return {"webhook": _told(operations.pause(context.actor, key, given))}
 
@@ -126,7 +121,6 @@ class ResumeWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/resume/` does."""
         return {"webhook": _told(operations.resume(context.actor, _key(given)))}
 
 
@@ -138,7 +132,6 @@ class PingWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/ping/` does."""
         made = operations.ping(context.actor, _key(given))
         return {"delivery": delivery_peers([made]).each()[0]}
 
@@ -155,7 +148,6 @@ class RedeliverWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/redeliver/` does."""
         key = _key(given)
         return {"redelivered": operations.redeliver(context.actor, key, given)}
 
