@@ -28,11 +28,6 @@ def at() -> Project:
     return project()
 
 
-@pytest.fixture
-def played() -> Agent:
-    return agent("one")
-
-
 def waiting(at: Project, count: int, queue: str = "default", **fields: Any) -> list[UUID]:
     """So many new sessions of one queue."""
     owner = fields.pop("owner", None) or user(superuser=True)

@@ -17,11 +17,6 @@ ENTRY = """{ id time actor automatic door via action objectType objectId project
 BELOW = f"{{ edges {{ cursor node {ENTRY} }} pageInfo {{ hasNextPage endCursor }} }}"
 
 
-@pytest.fixture
-def graph(at: Project) -> Graph:
-    return Graph(factories.token(factories.user("root", superuser=True)))
-
-
 def audit(graph: Graph, **asked: Any) -> Any:
     kinds = {"first": "Int", "after": "String", "session": "ID", "chain": "ID"}
     kinds |= {"automatic": "Boolean", "createdAfter": "DateTime"}

@@ -17,11 +17,6 @@ from tests.mutations import change, done, refusal
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def graph(at: Project) -> Graph:
-    return Graph(factories.token(factories.user("root", superuser=True)))
-
-
 VERSIONED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("updateQueue", "queue", {**HERE, "name": "default"}, {"priorityFactor": 3}),
     ("replaceQueue", "queue", {**HERE, "name": "default"}, {"priorityFactor": 3}),

@@ -12,11 +12,6 @@ BODY = {"project": "acme/work", "command": ["true"]}
 LONGEST = "k" * 200
 
 
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
-
-
 def create(api: Api, key: str, **more: object) -> tuple[int, dict[str, object]]:
     response = api.post("sessions/", {**BODY, **more}, HTTP_IDEMPOTENCY_KEY=key)
     return response.status_code, response.json()
