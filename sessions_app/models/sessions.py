@@ -295,11 +295,6 @@ class Session(models.Model):
         return str(self.pk)
 
     @property
-    def status_value(self) -> Status:
-        """Return the status as a member of `Status`."""
-        return Status(self.status)
-
-    @property
     def preemption(self) -> str:
         """Return who preempted it and why; "" if nobody did or it ended by itself first."""
         asked = self.preempt_requested_at is not None
