@@ -31,8 +31,8 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import SessionStatus
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, alone, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
@@ -48,18 +48,12 @@ _LeaseShape: Any = shape_of(
 )
 
 
-class ExecutorNode(_NodeShape, graphene.ObjectType):
+class ExecutorNode(_NodeShape, RestObject):
     """A node as the executor last told of it; amounts are Kubernetes quantities."""
 
-    class Meta:
-        default_resolver = field_of
 
-
-class ExecutorLease(_LeaseShape, graphene.ObjectType):
+class ExecutorLease(_LeaseShape, RestObject):
     """The right of an executor to run a session."""
-
-    class Meta:
-        default_resolver = field_of
 
     session = graphene.Field(Session, required=True)
 
@@ -72,12 +66,8 @@ ExecutorNodeConnection = connection_to(ExecutorNode)
 ExecutorLeaseConnection = connection_to(ExecutorLease)
 
 
-class Executor(_ExecutorShape, graphene.ObjectType):
+class Executor(_ExecutorShape, RestNode):
     """Who runs sessions beside one cluster."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     nodes = pages(ExecutorNodeConnection, "Its nodes by name.")
     leases = pages(ExecutorLeaseConnection, "What it holds, the oldest lease first.")

@@ -7,8 +7,8 @@ import graphene
 from sessions_app.api.graphql.connections import Page, connection_to, pages, slice_of, told
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import with_session_keys
-from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestObject, with_session_keys
+from sessions_app.api.graphql.peers import Peers, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.render.audit_render import audit_json
@@ -20,15 +20,12 @@ from sessions_app.selectors.audit import audit_page
 _Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
 
 
-class AuditEntry(_Shape, graphene.ObjectType):
+class AuditEntry(_Shape, RestObject):
     """Who did what, through which door.
 
     Of a change of the configuration `before` and `after` are the fields that differ, of what was
     done to a session or a task both are null, and `data` tells the circumstances.
     """
-
-    class Meta:
-        default_resolver = field_of
 
 
 AuditEntryConnection = connection_to(AuditEntry)

@@ -9,7 +9,7 @@ from graphene import relay
 from graphql_relay import from_global_id
 
 from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.peers import Peer
+from sessions_app.api.graphql.peers import Peer, field_of
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
 
@@ -27,6 +27,28 @@ class Node(relay.Node):
     @classmethod
     def resolve_type(cls, instance: Peer[Any], _info: Any) -> Any:
         return instance.kind
+
+
+class RestObject(graphene.ObjectType):
+    """The base of types whose fields are those of REST's form."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def __init_subclass_with_meta__(cls, **options: Any) -> None:
+        super().__init_subclass_with_meta__(**{"default_resolver": field_of, **options})
+
+
+class RestNode(RestObject):
+    """The same for what has an id of its own."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def __init_subclass_with_meta__(cls, **options: Any) -> None:
+        super().__init_subclass_with_meta__(interfaces=(Node,), **options)
 
 
 def found_by(kind: str) -> Callable[[Find], Find]:

@@ -18,8 +18,8 @@ from sessions_app.api.graphql.connections import (
 )
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, alone, one_by_one
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
@@ -55,22 +55,15 @@ _CategoryShape: Any = shape_of(shapes.Category, leave_out={"matchers"})
 VERSION = "Its `ETag` in REST: what it was when it was read."
 
 
-class RetryPolicyRevision(_RevisionShape, graphene.ObjectType):
+class RetryPolicyRevision(_RevisionShape, RestObject):
     """What a policy said from one edit to the next."""
-
-    class Meta:
-        default_resolver = field_of
 
 
 RetryPolicyRevisionConnection = connection_to(RetryPolicyRevision)
 
 
-class RetryPolicy(_PolicyShape, graphene.ObjectType):
+class RetryPolicy(_PolicyShape, RestNode):
     """A named policy of the cluster, a domain or a project: its document, and a `status`."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     name = graphene.String(required=True)
     domain = graphene.Field(Domain, description="Whose policy it is; of a project's: null.")
@@ -103,12 +96,8 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
         return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
 
 
-class FailureCategory(_CategoryShape, graphene.ObjectType):
+class FailureCategory(_CategoryShape, RestNode):
     """A failure category; lower positions are tried first."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     matchers = graphene.List(graphene.NonNull(JSON), required=True)
     version = graphene.String(required=True, description=VERSION)

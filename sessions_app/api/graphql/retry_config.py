@@ -14,7 +14,7 @@ from sessions_app.api.graphql.inline_policy import (
     layers_of,
     values_of,
 )
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 from sessions_app.api.graphql.policies import VERSION
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import shape_of
@@ -41,11 +41,8 @@ def _layers(said: str) -> graphene.List:
     return graphene.List(graphene.NonNull(FieldLayer), required=True, description=said)
 
 
-class RetryDefaults(_DefaultsShape, graphene.ObjectType):
+class RetryDefaults(_DefaultsShape, RestObject):
     """The inline policy and the bounds of one scope; absent fields are inherited."""
-
-    class Meta:
-        default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
     effective = graphene.Field(InlinePolicy, required=True, description="The merge of all layers.")
@@ -77,12 +74,9 @@ def _merged(source: dict[str, Any]) -> dict[str, Any]:
     return source["merged"]  # type: ignore[no-any-return]
 
 
-class RetrySettings(_SettingsShape, graphene.ObjectType):
+class RetrySettings(_SettingsShape, RestObject):
     """The switch of one scope, and the one that holds with those above it; all else is the
     cluster's only."""
-
-    class Meta:
-        default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
 

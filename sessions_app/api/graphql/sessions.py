@@ -19,8 +19,8 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryCause, RetryStateName, SessionStatus, SessionType
 from sessions_app.api.graphql.events import EventConnection, event_peers, id_behind
 from sessions_app.api.graphql.inline_policy import InlinePolicy
-from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one
+from sessions_app.api.graphql.nodes import Node, RestObject
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, one_by_one
 from sessions_app.api.graphql.queues import Queue, queues_told
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
@@ -67,18 +67,12 @@ _AttemptShape: Any = shape_of(
 _DecisionShape: Any = shape_of(shapes.Decision, kinds={"cause": RetryCause})
 
 
-class RetryDecision(_DecisionShape, graphene.ObjectType):
+class RetryDecision(_DecisionShape, RestObject):
     """What was decided after a failure and why; `delay` in seconds."""
 
-    class Meta:
-        default_resolver = field_of
 
-
-class Attempt(_AttemptShape, graphene.ObjectType):
+class Attempt(_AttemptShape, RestObject):
     """One attempt of a chain in a line; `attempt` counts from 0."""
-
-    class Meta:
-        default_resolver = field_of
 
     session_id = graphene.Field(UUID, required=True)
     session = graphene.Field(lambda: Session, required=True)

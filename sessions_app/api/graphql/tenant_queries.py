@@ -8,8 +8,8 @@ from sessions_app.api.graphql.connections import Page, connection_to, one, page_
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, alone, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, alone, one_by_one
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import (
@@ -58,12 +58,8 @@ _TokenShape: Any = shape_of(tenant_shapes.Token, leave_out={"project"})
 _WhoAmIShape: Any = shape_of(session_shapes.WhoAmI, leave_out={"project"})
 
 
-class Membership(_MembershipShape, graphene.ObjectType):
+class Membership(_MembershipShape, RestNode):
     """A user's role in a project, or in all projects of a domain: one is null."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     membership_id = graphene.Int(required=True, description="The id that REST uses.")
     domain = graphene.Field(Domain)
@@ -83,12 +79,8 @@ class Membership(_MembershipShape, graphene.ObjectType):
         return source.ask("domain", domains_of)
 
 
-class Token(_TokenShape, graphene.ObjectType):
+class Token(_TokenShape, RestNode):
     """A bearer token, by its first characters; its bearer is a user or an executor."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     project = graphene.Field(Project)
     resolve_project = staticmethod(resolve_project)
@@ -98,11 +90,8 @@ class Token(_TokenShape, graphene.ObjectType):
         return source.row.prefix
 
 
-class Viewer(_WhoAmIShape, graphene.ObjectType):
+class Viewer(_WhoAmIShape, RestObject):
     """Who asks, and what their token is narrowed to."""
-
-    class Meta:
-        default_resolver = field_of
 
     project = graphene.String(description="`domain/name`: the only one of the token.")
 

@@ -6,8 +6,8 @@ from typing import Any
 import graphene
 
 from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, belonging, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode
+from sessions_app.api.graphql.peers import Peer, belonging, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.render.tenant_render import domain_json, project_json
 from sessions_app.api.shapes import tenant_shapes as shapes
@@ -18,24 +18,16 @@ _DomainShape: Any = shape_of(shapes.Domain)
 _ProjectShape: Any = shape_of(shapes.Project, leave_out={"domain"})
 
 
-class Domain(_DomainShape, graphene.ObjectType):
+class Domain(_DomainShape, RestNode):
     """The outermost tenant."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     @staticmethod
     def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
         return source.row.name
 
 
-class Project(_ProjectShape, graphene.ObjectType):
+class Project(_ProjectShape, RestNode):
     """A team's share of a domain."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     address = graphene.String(required=True, description="`domain/name`, as arguments name it.")
     domain = graphene.Field(Domain, description="Null for a token that is narrowed to a project.")

@@ -19,8 +19,14 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import DeliveryState
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by, uuid_of, with_session_keys
-from sessions_app.api.graphql.peers import Peer, Peers, alone, field_of, one_by_one
+from sessions_app.api.graphql.nodes import (
+    RestNode,
+    RestObject,
+    found_by,
+    uuid_of,
+    with_session_keys,
+)
+from sessions_app.api.graphql.peers import Peer, Peers, alone, one_by_one
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
@@ -42,22 +48,15 @@ _DeliveryShape: Any = shape_of(
 )
 
 
-class WebhookDelivery(_DeliveryShape, graphene.ObjectType):
+class WebhookDelivery(_DeliveryShape, RestObject):
     """An event on its way to a webhook, or a ping."""
-
-    class Meta:
-        default_resolver = field_of
 
 
 WebhookDeliveryConnection = connection_to(WebhookDelivery)
 
 
-class Webhook(_WebhookShape, graphene.ObjectType):
+class Webhook(_WebhookShape, RestNode):
     """A URL that is told of a project's events."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     webhook_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
     project = graphene.Field(Project, required=True)

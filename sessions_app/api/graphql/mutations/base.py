@@ -17,7 +17,7 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.errors import code_of, extra_of
 from sessions_app.api.graphql.inputs import input_fields, path_of, plain
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 from sessions_app.api.http.parsing import BODY, checked
 from sessions_app.api.http.preconditions import IF_MATCH
 from sessions_app.api.http.problems import problem_of
@@ -36,11 +36,8 @@ ErrorCode = enumeration(
 ID_HELP = "Global, or as REST has it."
 
 
-class MutationError(graphene.ObjectType):
+class MutationError(RestObject):
     """Why a mutation changed nothing."""
-
-    class Meta:
-        default_resolver = field_of
 
     field = graphene.String(
         description="The path in `input` that is wrong, such as `retryPolicy.maxRetries`."

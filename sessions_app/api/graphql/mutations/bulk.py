@@ -15,8 +15,8 @@ from sessions_app.api.graphql.context import Context, actor_of
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
 from sessions_app.api.graphql.mutations.base import Change, MutationError, errors_of
-from sessions_app.api.graphql.nodes import with_session_keys
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
+from sessions_app.api.graphql.nodes import RestObject, with_session_keys
+from sessions_app.api.graphql.peers import Peer, Peers, belonging
 from sessions_app.api.graphql.session_queries import SessionFilterInput
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.operations import bulk as calls
@@ -67,11 +67,8 @@ def _sessions(actor: Actor, name: str, rows: Sequence[Told]) -> list[Any]:
     return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
 
 
-class CreateOutcome(_Outcome, graphene.ObjectType):
+class CreateOutcome(_Outcome, RestObject):
     """What became of one item."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Created", "created", "exists", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID)
@@ -82,21 +79,15 @@ class CreateOutcome(_Outcome, graphene.ObjectType):
     )
 
 
-class CancelOutcome(_Outcome, graphene.ObjectType):
+class CancelOutcome(_Outcome, RestObject):
     """What became of one session."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
 
 
-class RetryOutcome(_Outcome, graphene.ObjectType):
+class RetryOutcome(_Outcome, RestObject):
     """What became of one session; of a dry run there is no new attempt."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Retried", "retried", "scheduled", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
