@@ -16,6 +16,11 @@ from tests.people import World, make_world, undone
 from tests.receiver import Receiver, receiving
 
 
+@pytest.fixture(autouse=True)
+def database(db: None) -> None:
+    """All tests here may use the database; those that commit for real say so with a mark."""
+
+
 @pytest.fixture
 def at() -> Project:
     """Where the sessions of a test are: `acme/work`."""

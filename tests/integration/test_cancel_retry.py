@@ -20,8 +20,6 @@ from tests.audit import audited_acts
 from tests.factories import decision, policy, project, reread, settle, submit, tip
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 
 def retry(session: Session) -> Session:
     return Session.objects.get(pk=session_retry(session.pk, session.root_id, by="bob"))

@@ -20,8 +20,6 @@ from tests.factories import executor, policy, project, queue, submit, user
 from tests.invariants import check_all
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def at() -> Project:

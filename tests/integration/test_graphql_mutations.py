@@ -31,7 +31,6 @@ from tests.mutation_table import NO_MUTATION, PAIRS, Pair, route_of
 from tests.mutations import change
 from tests.people import undone
 
-pytestmark = pytest.mark.django_db
 PEOPLE = ("admin", "read_only", "viewer", "stranger")
 CODES = {"INVALID": 400, "NOT_PERMITTED": 403, "NOT_FOUND": 404, "CONFLICT": 409, "OUTDATED": 412}
 

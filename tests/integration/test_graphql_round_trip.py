@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import pytest
 from graphene.utils.str_converters import to_camel_case
 
 from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults
 from tests.graphs import Graph
 from tests.mutations import change, done, refusal
-
-pytestmark = pytest.mark.django_db
 
 FIELDS = f"{{ {' '.join(map(to_camel_case, InlinePolicy.model_fields))} nulls }}"
 BOUNDS = "{ maxRetries maxPreemptionRetries maxChainDuration minRetryDelay }"

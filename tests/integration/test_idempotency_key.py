@@ -7,7 +7,6 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
 
-pytestmark = pytest.mark.django_db
 BODY = {"project": "acme/work", "command": ["true"]}
 LONGEST = "k" * 200
 

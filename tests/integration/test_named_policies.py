@@ -20,8 +20,6 @@ from sessions_app.services.resources.policies import policy_apply
 from tests.factories import decision, policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 OOM = {"reason": "OOMKilled", "exit_code": 137}
 PREEMPTED = {"conditions": ("Preempted",)}
 AT_ONCE: dict[str, Any] = {"initialDelay": "0s"}

@@ -13,8 +13,6 @@ from tests import factories
 from tests.agent import Api, agent
 from tests.unit.retry.recorded import condition, recorded
 
-pytestmark = pytest.mark.django_db
-
 
 def create(api: Api, **fields: Any) -> Any:
     return api.post("sessions/", {"project": "acme/work", "command": ["true"], **fields})

@@ -24,8 +24,6 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.factories import attach, default_queue
 
-pytestmark = pytest.mark.django_db
-
 CLUSTER = ConfigScope()
 
 

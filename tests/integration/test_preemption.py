@@ -24,8 +24,6 @@ from tests.factories import decision, policy, reread, submit, tip, token, user
 from tests.invariants import check_all
 from tests.unit.retry.recorded import recorded
 
-pytestmark = pytest.mark.django_db
-
 WHY = "preempted by eve: make room"
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
 

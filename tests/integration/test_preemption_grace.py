@@ -14,8 +14,6 @@ from tests.agent import Agent, agent, running
 from tests.factories import decision, policy, submit, tip
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 GRACE = 300.0
 PREEMPTED = Termination(conditions=("Preempted",))
 

@@ -20,8 +20,6 @@ from tests import factories
 from tests.agent import Agent, Api, agent
 from tests.factories import body
 
-pytestmark = pytest.mark.django_db
-
 HUGE = 10**400
 OUR_TABLES = (Session, SessionSpec, SessionEvent, RetryDefaults, RetrySettings, AuditEntry)
 NOT_NUMBERS: tuple[Any, ...] = ("3", True, [], {})

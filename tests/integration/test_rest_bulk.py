@@ -12,8 +12,6 @@ from tests import factories, invariants
 from tests.agent import Api
 from tests.factories import body
 
-pytestmark = pytest.mark.django_db
-
 
 def submit(api: Api, *items: dict[str, Any]) -> list[dict[str, Any]]:
     response = api.post("sessions/bulk/", {"sessions": list(items)})

@@ -18,8 +18,6 @@ from tests import factories
 from tests.agent import Api
 from tests.factories import default_queue
 
-pytestmark = pytest.mark.django_db
-
 PATH = "retry-policies/"
 ML = f"{PATH}ml-training/"
 YAML = "application/yaml"

@@ -17,8 +17,6 @@ from tests.agent import Api, agent, failed, running
 from tests.audit import audited_acts
 from tests.factories import body
 
-pytestmark = pytest.mark.django_db
-
 
 def ids(api: Api, query: str = "") -> list[str]:
     return [each["id"] for each in api.read(f"sessions/{query}")["results"]]

@@ -17,9 +17,6 @@ from tests.agent import agent, failed, running
 from tests.factories import decision, policy, settle, submit, tip, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
-
 ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str, str]] = {
     "retried": ({}, {}, "kernel_nonzero_exit", "inline_retry", "scheduled"),
     "without a policy": ({"max_retries": 0}, {}, "kernel_nonzero_exit", "no_policy", "not_retried"),
