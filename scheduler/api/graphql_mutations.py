@@ -21,11 +21,8 @@ class OfExecutor:
     name = graphene.String(required=True)
 
 
-class CreateExecutor(Change):
+class CreateExecutor(Change, body=ExecutorCreate):
     """Make an executor."""
-
-    class Meta:
-        body = ExecutorCreate
 
     executor = graphene.Field(Executor)
     token = graphene.String(description=_TOKEN_HELP)
@@ -36,11 +33,8 @@ class CreateExecutor(Change):
         return {"executor": executor_found(context.actor, name), "token": token}
 
 
-class UpdateExecutor(Change):
+class UpdateExecutor(Change, body=ExecutorFields):
     """Change what is named of an executor."""
-
-    class Meta:
-        body = ExecutorFields
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
@@ -63,11 +57,8 @@ class DeleteExecutor(Deletion):
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
 
-class CordonExecutor(Change):
+class CordonExecutor(Change, body=CordonBody):
     """Close an executor: it gets no new leases, what runs goes on."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
@@ -91,15 +82,12 @@ class UncordonExecutor(Change):
         return {"executor": executor_found(context.actor, given["name"])}
 
 
-class DrainExecutor(Change):
+class DrainExecutor(Change, body=DrainBody):
     """Close an executor and preempt what runs there, until it is uncordoned.
 
     The runs are being stopped when this answers; `leaseCount` of the executor tells when they have
     gone. Repeating it is fine.
     """
-
-    class Meta:
-        body = DrainBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import Field, StrictStr
 
 from sessions_app.api.requests.bodies import ProjectAddress
 from sessions_app.api.requests.filters import AnyCaseRole
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Membership
@@ -15,10 +16,8 @@ from sessions_app.selectors.tenants import domain_named, membership_get, user_na
 from sessions_app.services.resources.tenants import membership_delete, membership_save
 
 
-class MembershipChange(BaseModel):
+class MembershipChange(StrictModel):
     """What `PATCH` may change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     role: AnyCaseRole
 

@@ -5,9 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictInt,
     StrictStr,
@@ -18,6 +16,7 @@ from pydantic import (
 from retry.engine.decide import Mode
 from retry.policies.inline import Bounds, InlinePolicy
 from sessions_app.api.requests.queries import lowered
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput
@@ -33,10 +32,8 @@ from sessions_app.services.resources.retry_config import (
 )
 
 
-class DefaultsBody(BaseModel):
+class DefaultsBody(StrictModel):
     """Replaces both parts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     policy: InlinePolicy = InlinePolicy()
     bounds: Bounds = Bounds()
@@ -73,10 +70,8 @@ class DefaultsPatch(DefaultsBody):
 _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
-class SettingsBody(BaseModel):
+class SettingsBody(StrictModel):
     """The switch; all else is the cluster's only. A limit that is null is the shipped one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Annotated[Mode, BeforeValidator(lowered)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None

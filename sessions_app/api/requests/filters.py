@@ -7,9 +7,7 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -17,6 +15,7 @@ from pydantic import (
 )
 
 from sessions_app.api.requests.queries import PageQuery, Text, Time, lowered, of_project
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.audit.context import Door
 from sessions_app.core.errors import InvalidInput
 from sessions_app.models import RetryPolicy
@@ -116,10 +115,8 @@ class QueueFilter(PageQuery):
         return _given(self.project, cordoned=self.cordoned)
 
 
-class ScopeQuery(BaseModel):
+class ScopeQuery(StrictModel):
     """The named scope: a project (`domain/name`), a domain, or without either the cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     domain: Text | None = None
     project: Text | None = None

@@ -10,13 +10,13 @@ from pydantic import (
     AwareDatetime,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     WithJsonSchema,
 )
 from rest_framework.request import Request
 
 from retry.evidence.causes import RetryCause
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.core.cursors import START, Cursor, parse_cursor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.states import RetryState, Status
@@ -58,19 +58,15 @@ Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 """A time. A bare number, which pydantic would read as seconds since 1970, is refused."""
 
 
-class PageQuery(BaseModel):
+class PageQuery(StrictModel):
     """The page of a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
-class SessionConditions(BaseModel):
+class SessionConditions(StrictModel):
     """The conditions on sessions; all given ones must hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
     queue: Text | None = None
@@ -111,10 +107,8 @@ class SessionFilter(SessionConditions):
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
-class AttemptsQuery(BaseModel):
+class AttemptsQuery(StrictModel):
     """A page of a chain, if one is asked for."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] | None = None
@@ -130,10 +124,8 @@ class AttemptsQuery(BaseModel):
         return self.page_size or 50
 
 
-class EventFilter(BaseModel):
+class EventFilter(StrictModel):
     """The query parameters of a session's events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     after: Annotated[int, Field(ge=0, lt=2**63)] = 0
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
@@ -158,10 +150,8 @@ def _cursor(value: object) -> object:
 _AS_TEXT = WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,19}-[0-9]{1,18}$"})
 
 
-class JobSetEventFilter(BaseModel):
+class JobSetEventFilter(StrictModel):
     """The query parameters of a job set's events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Annotated[Text, Field(json_schema_extra={"pattern": ADDRESS_PATTERN})] | None = None
     """`domain/name`."""
@@ -177,10 +167,8 @@ class JobSetFilter(PageQuery):
     cursor: Annotated[str, Field(max_length=1000)] | None = None
 
 
-class LogQuery(BaseModel):
+class LogQuery(StrictModel):
     """The wanted part of a log: from a byte on, or the last lines."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     offset: Annotated[int, Field(ge=0, lt=2**62)] | None = None
     tail: Annotated[int, Field(ge=0, le=1_000_000)] | None = None

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +14,7 @@ from sessions_app.api.operations.tokens import TokenCreate
 from sessions_app.api.render.tenant_render import token_json
 from sessions_app.api.requests.filters import TokenFilter
 from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
 from sessions_app.selectors.sessions import require_project
@@ -22,10 +22,8 @@ from sessions_app.selectors.tenants import token_get, tokens_visible
 from sessions_app.services.access import unisolated
 
 
-class RevokeQuery(BaseModel):
+class RevokeQuery(StrictModel):
     """The query parameters of a revocation. `made_with` also revokes the tokens created with it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     made_with: bool = False
 

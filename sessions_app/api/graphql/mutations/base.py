@@ -6,7 +6,7 @@ token, a document that does not fit the schema, a failure on our side) is a Grap
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import graphene
 from graphene import relay
@@ -81,6 +81,10 @@ class Change(relay.ClientIDMutation):
     class Meta:
         abstract = True
 
+    if TYPE_CHECKING:  # graphene takes the options of a class from here, too, and has no types
+
+        def __init_subclass__(cls, **options: Any) -> None: ...
+
     checked_by: ClassVar[type[BaseModel] | None] = None
     """The model that checks the input, except for the fields that identify the object."""
 
@@ -125,11 +129,8 @@ class Change(relay.ClientIDMutation):
         return cls(**told, errors=[], client_mutation_id=named)
 
 
-class Deletion(Change):
+class Deletion(Change, abstract=True):
     """The base of mutations that delete an object with an id."""
-
-    class Meta:
-        abstract = True
 
     deleted_id = graphene.ID(description="The global id of what is not there any more.")
 

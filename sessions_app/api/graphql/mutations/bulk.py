@@ -111,11 +111,8 @@ def _peers(kind: Any, rows: Sequence[Told]) -> list[Peer[Told]]:
     return Peers(kind, rows, list).each()
 
 
-class CreateSessions(Change):
+class CreateSessions(Change, checked_by=calls.SessionsBulkCreate):
     """Submit up to 1,000 sessions; one that is refused does not stop the others."""
-
-    class Meta:
-        checked_by = calls.SessionsBulkCreate
 
     class Input:
         sessions = graphene.List(graphene.NonNull(SessionInput), required=True)
@@ -150,22 +147,16 @@ class ByFilter:
     after = graphene.ID(description="`next` of the call before.")
 
 
-class _Some(Change):
+class _Some(Change, abstract=True):
     """The base of mutations on sessions that match a filter."""
-
-    class Meta:
-        abstract = True
 
     dry_run = graphene.Boolean()
     next = graphene.Field(scalars.UUID, description="What the next call sends as `after`.")
     remaining = graphene.Int(description="How many sessions are left, counted up to 10,000.")
 
 
-class CancelSessions(_Some):
+class CancelSessions(_Some, checked_by=calls.BulkCancel):
     """Cancel the chains whose newest attempts a filter means."""
-
-    class Meta:
-        checked_by = calls.BulkCancel
 
     Input = ByFilter
     results = _results(CancelOutcome)
@@ -176,11 +167,8 @@ class CancelSessions(_Some):
         return _told(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
-class RetrySessions(_Some):
+class RetrySessions(_Some, checked_by=calls.BulkRetry):
     """Retry by hand the newest attempts that a filter means, within the storm limits."""
-
-    class Meta:
-        checked_by = calls.BulkRetry
 
     class Input(ByFilter):
         resources = scalars.JSON(description="Laid over those of the attempts before.")

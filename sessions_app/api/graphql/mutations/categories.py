@@ -24,11 +24,8 @@ def _told(row: Row) -> Peer[Row]:
     return alone(FailureCategory, row, categories_told)
 
 
-class CreateFailureCategory(Change):
+class CreateFailureCategory(Change, body=CategoryBody):
     """Make a failure category; without a position it comes last."""
-
-    class Meta:
-        body = CategoryBody
 
     failure_category = graphene.Field(FailureCategory)
 
@@ -37,11 +34,8 @@ class CreateFailureCategory(Change):
         return {"failure_category": _told(operations.create(context.actor, given))}
 
 
-class ReplaceFailureCategory(Change):
+class ReplaceFailureCategory(Change, body=CategoryBody):
     """Make a category, or replace it; without a position one that is there stays where it is."""
-
-    class Meta:
-        body = CategoryBody
 
     Input = IfMatch
     failure_category = graphene.Field(FailureCategory)
@@ -54,11 +48,8 @@ class ReplaceFailureCategory(Change):
         return {"failure_category": _told(row), "created": created}
 
 
-class UpdateFailureCategory(Change):
+class UpdateFailureCategory(Change, body=CategoryChanges):
     """Change the position, the matchers or both; rules ask for the name, which stays."""
-
-    class Meta:
-        body = CategoryChanges
 
     Input = OfCategory
     failure_category = graphene.Field(FailureCategory)

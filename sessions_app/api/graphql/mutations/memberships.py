@@ -33,11 +33,8 @@ def _told(row: Row) -> Peer[Row]:
     return alone(Membership, row, memberships_told)
 
 
-class CreateMembership(Change):
+class CreateMembership(Change, body=MembershipCreate):
     """Give somebody a role in a project or in all projects of a domain."""
-
-    class Meta:
-        body = MembershipCreate
 
     membership = graphene.Field(Membership)
 
@@ -46,11 +43,8 @@ class CreateMembership(Change):
         return {"membership": _told(operations.create(context.actor, given))}
 
 
-class UpdateMembership(Change):
+class UpdateMembership(Change, body=MembershipChange):
     """Give another role in the same place."""
-
-    class Meta:
-        body = MembershipChange
 
     Input = OfMembership
     membership = graphene.Field(Membership)

@@ -40,11 +40,8 @@ def _told(row: Row) -> Peer[Row]:
     return alone(Queue, row, queues_told)
 
 
-class CreateQueue(Change):
+class CreateQueue(Change, body=QueueCreate):
     """Make a queue."""
-
-    class Meta:
-        body = QueueCreate
 
     queue = graphene.Field(Queue)
 
@@ -53,11 +50,8 @@ class CreateQueue(Change):
         return {"queue": _told(operations.create(context.actor, given))}
 
 
-class ReplaceQueue(Change):
+class ReplaceQueue(Change, body=QueueFields):
     """Make a queue, or replace what can be changed of it; its cordon stays."""
-
-    class Meta:
-        body = QueueFields
 
     Input = OfQueueVersion
     queue = graphene.Field(Queue)
@@ -70,11 +64,8 @@ class ReplaceQueue(Change):
         return {"queue": _told(row), "created": created}
 
 
-class UpdateQueue(Change):
+class UpdateQueue(Change, body=QueueFields):
     """Change what is named of a queue."""
-
-    class Meta:
-        body = QueueFields
 
     Input = OfQueueVersion
     queue = graphene.Field(Queue)
@@ -97,11 +88,8 @@ class DeleteQueue(Deletion):
         return {"deleted_id": to_global_id("Queue", "/".join(name))}
 
 
-class CordonQueue(Change):
+class CordonQueue(Change, body=CordonBody):
     """Close a queue: it takes sessions, but none of them gets an executor."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfQueue
     queue = graphene.Field(Queue)

@@ -27,11 +27,8 @@ def _put(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, An
     return {"quotas": quotas_json(scope)}
 
 
-class UpdateQuotas(Change):
+class UpdateQuotas(Change, body=QuotasBody):
     """Change the limits that are named of a project or a domain; null takes one away."""
-
-    class Meta:
-        body = QuotasBody
 
     Input = OfScope
     quotas = graphene.Field(type_of(session_shapes.Quotas))
@@ -41,11 +38,8 @@ class UpdateQuotas(Change):
         return _put(context, given, keep=True)
 
 
-class ReplaceQuotas(Change):
+class ReplaceQuotas(Change, body=QuotasBody):
     """Replace the limits of a project or a domain."""
-
-    class Meta:
-        body = QuotasBody
 
     Input = OfScope
     quotas = graphene.Field(type_of(session_shapes.Quotas))

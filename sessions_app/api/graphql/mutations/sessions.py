@@ -19,11 +19,8 @@ class OfSession:
     id = graphene.ID(required=True, description=ID_HELP)
 
 
-class CreateSession(Change):
+class CreateSession(Change, body=SessionCreate):
     """Submit a session; the same `creationId` with the same input finds it again."""
-
-    class Meta:
-        body = SessionCreate
 
     session = graphene.Field(Session)
     created = graphene.Boolean(description="False: it was there, with the same `creationId`.")
@@ -51,11 +48,8 @@ class CancelSession(Change):
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class PreemptSession(Change):
+class PreemptSession(Change, body=SessionPreempt):
     """Take a run off its executor, to be retried as its policies say. Repeating it is fine."""
-
-    class Meta:
-        body = SessionPreempt
 
     Input = OfSession
     session = graphene.Field(Session)
@@ -67,14 +61,11 @@ class PreemptSession(Change):
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class RetrySession(Change):
+class RetrySession(Change, body=SessionRetry):
     """Retry by hand, at once, on nobody's budget.
 
     The new attempt gets the resources of the one before, with those that are given in their place.
     """
-
-    class Meta:
-        body = SessionRetry
 
     Input = OfSession
     session = graphene.Field(Session, description="The new attempt.")

@@ -19,11 +19,8 @@ from sessions_app.api.operations import tenants as operations
 from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
 
 
-class CreateDomain(Change):
+class CreateDomain(Change, body=DomainCreate):
     """Make a domain, without projects."""
-
-    class Meta:
-        body = DomainCreate
 
     domain = graphene.Field(Domain)
 
@@ -46,11 +43,8 @@ class DeleteDomain(Deletion):
         return {"deleted_id": to_global_id("Domain", given["name"])}
 
 
-class CreateProject(Change):
+class CreateProject(Change, body=ProjectCreate):
     """Make a project with its default queue."""
-
-    class Meta:
-        body = ProjectCreate
 
     project = graphene.Field(Project)
 

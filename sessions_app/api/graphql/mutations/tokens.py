@@ -13,14 +13,11 @@ from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
 
 
-class CreateToken(Change):
+class CreateToken(Change, body=TokenCreate):
     """Make a token that gives no more than the one it is made with.
 
     One that is made in a browser's session has no end but `expiresAt`.
     """
-
-    class Meta:
-        body = TokenCreate
 
     token = graphene.Field(Token)
     secret = graphene.String(description="What is sent as the bearer; told this once.")

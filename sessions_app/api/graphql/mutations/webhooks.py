@@ -39,11 +39,8 @@ def _told(row: Row) -> Peer[Row]:
     return alone(Webhook, row, webhooks_told)
 
 
-class CreateWebhook(Change):
+class CreateWebhook(Change, body=WebhookCreate):
     """Make a webhook of a project."""
-
-    class Meta:
-        body = WebhookCreate
 
     webhook = graphene.Field(Webhook)
     secret = graphene.String(description=_SECRET_HELP)
@@ -54,11 +51,8 @@ class CreateWebhook(Change):
         return {"webhook": _told(made), "secret": made.new_secret}
 
 
-class UpdateWebhook(Change):
+class UpdateWebhook(Change, body=WebhookChanges):
     """Change what is named of a webhook."""
-
-    class Meta:
-        body = WebhookChanges
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
@@ -81,11 +75,8 @@ class DeleteWebhook(Deletion):
         return {"deleted_id": to_global_id("Webhook", str(key))}
 
 
-class RotateWebhookSecret(Change):
+class RotateWebhookSecret(Change, body=NewSecret):
     """Make a new secret; for the time of the overlap the old one signs, too."""
-
-    class Meta:
-        body = NewSecret
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
@@ -98,11 +89,8 @@ class RotateWebhookSecret(Change):
         return {"webhook": _told(row), "secret": row.new_secret}
 
 
-class PauseWebhook(Change):
+class PauseWebhook(Change, body=CordonBody):
     """Send nothing more; what happens meanwhile waits in the log."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
@@ -136,12 +124,8 @@ class PingWebhook(Change):
         return {"delivery": delivery_peers([made]).each()[0]}
 
 
-class RedeliverWebhook(Change):
+class RedeliverWebhook(Change, body=Redeliver, kinds={"delivery": BigInt}):
     """Send one delivery again, or those since a time, with the ids that they had."""
-
-    class Meta:
-        body = Redeliver
-        kinds = {"delivery": BigInt}  # graphene's Meta
 
     Input = OfWebhook
     redelivered = graphene.Int(description="How many.")
