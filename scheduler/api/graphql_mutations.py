@@ -21,34 +21,26 @@ class OfExecutor:
     name = graphene.String(required=True)
 
 
-class CreateExecutor(Change):
+class CreateExecutor(Change, body=ExecutorCreate):
     """Make an executor."""
-
-    class Meta:
-        body = ExecutorCreate
 
     executor = graphene.Field(Executor)
     token = graphene.String(description=_TOKEN_HELP)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/` does."""
         name, token = operations.create(context.actor, given)
         return {"executor": executor_found(context.actor, name), "token": token}
 
 
-class UpdateExecutor(Change):
+class UpdateExecutor(Change, body=ExecutorFields):
     """Change what is named of an executor."""
-
-    class Meta:
-        body = ExecutorFields
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /executors/{name}/` does."""
         name = given.pop("name")
         operations.change(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -61,23 +53,18 @@ class DeleteExecutor(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /executors/{name}/` does."""
         operations.delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
 
-class CordonExecutor(Change):
+class CordonExecutor(Change, body=CordonBody):
     """Close an executor: it gets no new leases, what runs goes on."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/cordon/` does."""
         name = given.pop("name")
         operations.cordon(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -91,20 +78,16 @@ class UncordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/uncordon/` does."""
         operations.uncordon(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"])}
 
 
-class DrainExecutor(Change):
+class DrainExecutor(Change, body=DrainBody):
     """Close an executor and preempt what runs there, until it is uncordoned.
 
     The runs are being stopped when this answers; `leaseCount` of the executor tells when they have
     gone. Repeating it is fine.
     """
-
-    class Meta:
-        body = DrainBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
@@ -119,7 +102,6 @@ class DrainExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/drain/` does."""
         name = given.pop("name")
         done = operations.drain(context.actor, name, given)
         return {"executor": executor_found(context.actor, name), **done._asdict()}
@@ -138,7 +120,6 @@ class RenewExecutorToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/token/` does."""
         token = operations.token_renew(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 

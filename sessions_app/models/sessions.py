@@ -305,11 +305,6 @@ class Session(models.Model):
         return str(self.pk)
 
     @property
-    def status_value(self) -> Status:
-        """Return the status as a member of `Status`."""
-        return Status(self.status)
-
-    @property
     def policy(self) -> dict[str, Any]:
         """Return all fields of the chain's inline policy, as JSON values."""
         return whole(self.retry_policy)

@@ -23,8 +23,6 @@ from tests.agent import agent, failed, running
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import CHECKS, check_all
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def sound() -> dict[str, Session]:

@@ -8,17 +8,14 @@ from graphene.utils.str_converters import to_camel_case
 from retry.policies.inline import Bounds as BoundsModel
 from retry.policies.inline import InlinePolicy as PolicyModel
 from sessions_app.api.graphql.inputs import NULLABLE, PolicyNull, output_fields
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 
 
-class InlinePolicy(graphene.ObjectType):
+class InlinePolicy(RestObject):
     """An inline policy, which as it is may be sent as an input.
 
     Of the defaults of a scope, a field that is null is not set, unless `nulls` names it.
     """
-
-    class Meta:
-        default_resolver = field_of
 
     locals().update(output_fields(PolicyModel))
     nulls = graphene.List(
@@ -29,24 +26,17 @@ class InlinePolicy(graphene.ObjectType):
 
     @staticmethod
     def resolve_nulls(source: dict[str, Any], _info: Any) -> list[str]:
-        """Return the names of the fields that are set to null."""
         return [to_camel_case(name) for name in NULLABLE if source.get(name, 0) is None]
 
 
-class Bounds(graphene.ObjectType):
+class Bounds(RestObject):
     """What a scope allows those below it to ask for; null is no bound."""
-
-    class Meta:
-        default_resolver = field_of
 
     locals().update(output_fields(BoundsModel))
 
 
-class FieldLayer(graphene.ObjectType):
+class FieldLayer(RestObject):
     """Where the value of a field was set."""
-
-    class Meta:
-        default_resolver = field_of
 
     field = graphene.String(required=True)
     layer = graphene.String(required=True)

@@ -24,25 +24,18 @@ def _told(row: Row) -> Peer[Row]:
     return alone(FailureCategory, row, categories_told)
 
 
-class CreateFailureCategory(Change):
+class CreateFailureCategory(Change, body=CategoryBody):
     """Make a failure category; without a position it comes last."""
-
-    class Meta:
-        body = CategoryBody
 
     failure_category = graphene.Field(FailureCategory)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /failure-categories/` does."""
         return {"failure_category": _told(operations.create(context.actor, given))}
 
 
-class ReplaceFailureCategory(Change):
+class ReplaceFailureCategory(Change, body=CategoryBody):
     """Make a category, or replace it; without a position one that is there stays where it is."""
-
-    class Meta:
-        body = CategoryBody
 
     Input = IfMatch
     failure_category = graphene.Field(FailureCategory)
@@ -50,24 +43,19 @@ class ReplaceFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /failure-categories/{name}/` does."""
         expected = expected_of(given)
         row, created = operations.put(context.actor, given["name"], given, expected)
         return {"failure_category": _told(row), "created": created}
 
 
-class UpdateFailureCategory(Change):
+class UpdateFailureCategory(Change, body=CategoryChanges):
     """Change the position, the matchers or both; rules ask for the name, which stays."""
-
-    class Meta:
-        body = CategoryChanges
 
     Input = OfCategory
     failure_category = graphene.Field(FailureCategory)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /failure-categories/{name}/` does."""
         expected, name = expected_of(given), given.pop("name")
         row = operations.change(context.actor, name, given, expected)
         return {"failure_category": _told(row)}
@@ -80,7 +68,6 @@ class DeleteFailureCategory(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /failure-categories/{name}/` does."""
         operations.delete(context.actor, given["name"], expected_of(given))
         return {"deleted_id": to_global_id("FailureCategory", given["name"])}
 

@@ -33,32 +33,24 @@ def _told(row: Row) -> Peer[Row]:
     return alone(Membership, row, memberships_told)
 
 
-class CreateMembership(Change):
+class CreateMembership(Change, body=MembershipCreate):
     """Give somebody a role in a project or in all projects of a domain."""
-
-    class Meta:
-        body = MembershipCreate
 
     membership = graphene.Field(Membership)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /memberships/` does."""
         return {"membership": _told(operations.create(context.actor, given))}
 
 
-class UpdateMembership(Change):
+class UpdateMembership(Change, body=MembershipChange):
     """Give another role in the same place."""
-
-    class Meta:
-        body = MembershipChange
 
     Input = OfMembership
     membership = graphene.Field(Membership)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /memberships/{id}/` does."""
         key = _key(given)
         return {"membership": _told(operations.change(context.actor, key, given))}
 
@@ -70,7 +62,6 @@ class DeleteMembership(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /memberships/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Membership", key)}

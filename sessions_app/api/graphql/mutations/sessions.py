@@ -19,11 +19,8 @@ class OfSession:
     id = graphene.ID(required=True, description=ID_HELP)
 
 
-class CreateSession(Change):
+class CreateSession(Change, body=SessionCreate):
     """Submit a session; the same `creationId` with the same input finds it again."""
-
-    class Meta:
-        body = SessionCreate
 
     session = graphene.Field(Session)
     created = graphene.Boolean(description="False: it was there, with the same `creationId`.")
@@ -33,7 +30,6 @@ class CreateSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/` does."""
         made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
@@ -47,44 +43,35 @@ class CancelSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/cancel/` does."""
         session_id = uuid_of("Session", given["id"])
         operations.cancel(context.actor, session_id)
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class PreemptSession(Change):
+class PreemptSession(Change, body=SessionPreempt):
     """Take a run off its executor, to be retried as its policies say. Repeating it is fine."""
-
-    class Meta:
-        body = SessionPreempt
 
     Input = OfSession
     session = graphene.Field(Session)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/preempt/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         operations.preempt(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class RetrySession(Change):
+class RetrySession(Change, body=SessionRetry):
     """Retry by hand, at once, on nobody's budget.
 
     The new attempt gets the resources of the one before, with those that are given in their place.
     """
-
-    class Meta:
-        body = SessionRetry
 
     Input = OfSession
     session = graphene.Field(Session, description="The new attempt.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/retry/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         child_id = operations.retry(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(child_id))}

@@ -13,21 +13,17 @@ from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
 
 
-class CreateToken(Change):
+class CreateToken(Change, body=TokenCreate):
     """Make a token that gives no more than the one it is made with.
 
     One that is made in a browser's session has no end but `expiresAt`.
     """
-
-    class Meta:
-        body = TokenCreate
 
     token = graphene.Field(Token)
     secret = graphene.String(description="What is sent as the bearer; told this once.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /tokens/` does."""
         made, secret = operations.create(context.actor, context.token, given)
         return {"token": alone(Token, made, tokens_told), "secret": secret}
 
@@ -45,7 +41,6 @@ class RevokeToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /tokens/{prefix}/` does."""
         prefix = key_of("Token", given["id"])
         gone = operations.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
         return {"revoked": [each.prefix for each in gone]}
