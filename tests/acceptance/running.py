@@ -19,6 +19,7 @@ from reprise.standalone.postgres import EmbeddedPostgres
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 """What a wait allows for: it tells what hangs from what is slow on a busy machine."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.2
 
 Value = TypeVar("Value")
 
@@ -33,11 +34,15 @@ print(json.dumps(check_all()))
 def until(
     condition: Callable[[], Value | None], what: str = "", seconds: float = PATIENCE_SECONDS
 ) -> Value:
-    """The first true value of `condition`, which is looked at again and again for `seconds`."""
-    deadline = time.monotonic() + seconds
+    """Return the first true value of `condition`, which is asked again and again for `seconds`.
+
+    The pauses grow with the wait: who asks costs the processors that the others need.
+    """
+    began = time.monotonic()
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"not within {seconds:g} s: {what or condition}"
+        time.sleep(min(max(SHORTEST_PAUSE, waited / 10), LONGEST_PAUSE))
     return value
 
 
