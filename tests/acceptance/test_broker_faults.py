@@ -26,8 +26,9 @@ from sessions_app.services.chains.dispatch import BATCH
 from sessions_app.tasks import MAX_BATCHES
 from tests.acceptance.broker import PrivateNode, wipe
 from tests.acceptance.cluster import Cluster
-from tests.acceptance.running import Program, check_database, ended, retry_waits, submit, until
+from tests.acceptance.running import Program, check_database, ended, retry_waits, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.rabbitmq,

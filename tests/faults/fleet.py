@@ -12,11 +12,12 @@ from reprise_client import Attempt, Client
 from reprise_client.transport import Transport
 from reprise_client.wire import Report, Wire
 
-from tests.acceptance.running import PATIENCE_SECONDS, Process, processes_of, until
+from tests.acceptance.running import Process, processes_of
 from tests.clock import SkewedClock
 from tests.faults.judgement import Truth, truth_of
 from tests.faults.plant import TIMES, Part, Plant
 from tests.faults.proxy import Proxy
+from tests.waiting import PATIENCE_SECONDS, until
 
 STANDBY = "standby"
 PATIENCE = 2 * PATIENCE_SECONDS

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.executor_fake import FakeServer, FakeSession
-from tests.unit.executor.conftest import AgentProcess, alive, processes_of, until
+from tests.unit.executor.conftest import AgentProcess, alive, processes_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("agent")
 
