@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.executor_fake import FakeServer
-from tests.unit.executor.conftest import AgentProcess, alive, processes_of, shell, until
+from tests.unit.executor.conftest import AgentProcess, alive, processes_of, shell
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("agent")
 
