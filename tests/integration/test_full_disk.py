@@ -20,8 +20,9 @@ from reprise.models import Heartbeat
 from reprise.monitoring import disk
 from sessions_app.instruments import registry
 from tests.acceptance.running import Program
-from tests.integration.test_operations import database_url, full_disk, until
+from tests.integration.test_operations import database_url, full_disk
 from tests.observability import RULES
+from tests.waiting import until
 
 __all__ = ["full_disk"]
 
