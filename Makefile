@@ -13,8 +13,8 @@ SECONDS ?= 60
 DECLARED := reprise.environment executor.environment
 # Two at a time, each with its output in one piece.
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
-# Most of the slow tests wait for processes, so that some more of them than cores go well.
-TESTFLAGS ?= --numprocesses 4 --dist loadgroup
+# The slow tests wait for processes, and four of them at a time left a third of two cores idle.
+TESTFLAGS ?= --numprocesses 5 --dist loadgroup
 # Tests start hundreds of processes: where this is set, each compiles every module of ours anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -101,6 +101,7 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick
 	$(BIN)/python -m benchmarks.end_to_end --quick
+	$(BIN)/python -m benchmarks.budget --quick
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick

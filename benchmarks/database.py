@@ -10,6 +10,10 @@ from urllib.parse import urlsplit
 
 import django
 
+# Without any, as for commands that need none. Django reads it with the first module of the product.
+if os.environ.get("DATABASE_URL") == "none":
+    del os.environ["DATABASE_URL"]
+
 
 @contextmanager
 def benchmark_database(name: str) -> Iterator[str]:
@@ -18,13 +22,13 @@ def benchmark_database(name: str) -> Iterator[str]:
     from django.core.management import call_command
     from django.db import connections
 
+    base = os.environ.get("DATABASE_URL")
     django.setup()
     from reprise.standalone.postgres import EmbeddedPostgres
     from reprise.standalone.server import use_database
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-bench-"))
     server: EmbeddedPostgres | None = None
-    base = os.environ.get("DATABASE_URL")
     try:
         if not base:
             server = EmbeddedPostgres(directory)

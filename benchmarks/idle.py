@@ -102,7 +102,7 @@ def _measure(root: int, directory: Path) -> Cost:
     time.sleep(MEASURED_SECONDS)
     seconds = time.monotonic() - start
     used = cpu_seconds(tree(root)) - before
-    worked = [text for text in statements(log, position) if not _FREE.match(text)]
+    worked = [text for text in statements(log, position) if is_work(text)]
     resident, proportional = memory_mb(pids)
     return Cost(
         resident,
@@ -111,6 +111,11 @@ def _measure(root: int, directory: Path) -> Cost:
         60 * len(worked) / seconds,
         len(pids),
     )
+
+
+def is_work(statement: str) -> bool:
+    """Return whether a statement is more than transaction control or a check of a connection."""
+    return _FREE.match(statement) is None
 
 
 def statements(log: Path, position: int) -> list[str]:

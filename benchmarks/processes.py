@@ -1,7 +1,11 @@
 """The cost of a tree of processes, as the kernel counts it."""
 
 import os
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -30,6 +34,50 @@ def cpu_seconds(pids: list[int]) -> float:
         except OSError:
             continue
     return used / _TICKS
+
+
+def postgres_seconds(connection: Any, *, without: str) -> dict[str, float]:
+    """Return the CPU seconds of the PostgreSQL behind a connection, by what its processes are.
+
+    Those of backends count if they serve the connection's database, but not this connection and
+    those whose application name is `without`. What has ended is under `ended`, with all that it
+    ever used: compare two of these with `spent`.
+    """
+    (mine,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    try:
+        postmaster = int(_stat(mine)[1])
+        found = {f"ended:{postmaster}": sum(map(int, _stat(postmaster)[13:15])) / _TICKS}
+    except OSError:
+        raise SystemExit("PostgreSQL has to run on this machine: its CPU time is read") from None
+    for pid, kind in connection.execute(_BACKENDS, [mine, without]):
+        with suppress(OSError):
+            found[f"{kind}:{pid}"] = _precise(pid)
+    found[f"postmaster:{postmaster}"] = _precise(postmaster)
+    return found
+
+
+_BACKENDS = """
+    SELECT pid, CASE WHEN datname IS NULL THEN backend_type
+        ELSE 'backends' || CASE application_name WHEN '' THEN '' ELSE ' ' || application_name END
+        END
+    FROM pg_stat_activity
+    WHERE pid <> %s AND application_name <> %s AND coalesce(datname = current_database(), true)
+"""
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds between two results of `postgres_seconds`, by kind."""
+    found: dict[str, float] = defaultdict(float)
+    for name, seconds in after.items():
+        found[name.partition(":")[0]] += seconds - before.get(name, 0.0)
+    # What a process had used before its end counts among the ended ones now.
+    found["ended"] -= sum(seconds for name, seconds in before.items() if name not in after)
+    return dict(found)
+
+
+def _precise(pid: int) -> float:
+    """Return the CPU seconds of a process with one thread."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def memory_mb(pids: list[int]) -> tuple[float, float]:

@@ -17,6 +17,8 @@ from benchmarks.bulk_load import loading
 from retry.policies.inline import InlinePolicy
 
 DAYS = 60
+CHAINS_REPEAT = 16
+"""Sessions after which the lengths of chains repeat: fewer would be parts of chains."""
 MEMBER, ADMIN, RARE_USER = "member", "admin", "rare"
 OWNERS, PROJECTS = 40, 12
 _SPEC_COLUMNS = (
@@ -55,14 +57,17 @@ class Past:
         return b64encode(f"p={UUID(moment.ljust(32, '0'))}".encode()).decode()
 
 
-def load_past(url: str, count: int) -> Past:
-    """Fill the empty database `url`, which Django uses, with `count` sessions."""
+def load_past(url: str, count: int, *, ended: bool = False) -> Past:
+    """Fill the database `url`, which Django uses, with `count` sessions in place of those there.
+
+    With `ended`, all of them have ended; `count` is then a multiple of `CHAINS_REPEAT`.
+    """
     from django.db import connection
 
     places = _make_tenants()
     began = round(datetime.now(UTC).timestamp()) - DAYS * 86_400
     # There are enough live and waiting sessions to fill a page, and thousands in a large past.
-    unfinished = count - max(304, count // 4_000 * 16)
+    unfinished = count if ended else count - max(304, count // 4_000 * 16)
     parameters = {
         "count": count,
         "began": began,
@@ -123,7 +128,8 @@ def _make_tenants() -> _Places:
     rare_queue = Queue.objects.create(project=projects[0], name="rare")
     people = [User.objects.create(username=f"user-{n}") for n in range(OWNERS)]
     member = User.objects.create(username=MEMBER)
-    admin = User.objects.create(username=ADMIN, is_superuser=True)
+    # A standalone server may have made its own.
+    admin, _ = User.objects.get_or_create(username=ADMIN, defaults={"is_superuser": True})
     rare = User.objects.create(username=RARE_USER)
     for project in (projects[0], projects[5], projects[9], projects[PROJECTS]):
         Membership.objects.create(user=member, project=project, role="member")

@@ -4,7 +4,8 @@ Reprise: the real services settle failed sessions (end, event, decision with its
 them (child, events, audit), from one or several processes, singly and in batches of 100. The floor:
 pgbench writes the same rows with the same bytes in the same two transactions, by set-based,
 prepared statements, on the same tables and indexes of the same server. Both sides count with their
-best number of clients.
+best number of clients. Clients of both are connected before the clock, those of Reprise are warm,
+and it ends with the last commit. `single_at_32` is our rate singly with 32 clients to our best one.
 
     python -m benchmarks.settle [--quick]
 """
@@ -13,23 +14,27 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
+from benchmarks.checks import require_decided
 from benchmarks.database import benchmark_database
 
 FLOOR = Path(__file__).with_name("settle_floor.sql")
 SESSIONS = {100: 10_000, 1: 1_000}
 FLOOR_CLIENTS = (1, 8, 32)
 OUR_CLIENTS = (1, 2, 8, 32)
-QUICK_OUR_CLIENTS = (2, 8)
+QUICK_OUR_CLIENTS = {100: (2, 8), 1: (2, 8, 32)}
+MANY = 32
+DEADLINE_SECONDS = 120.0
+_TPS = re.compile(r"^tps = (\S+) \(without initial connection time\)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,11 @@ def main() -> None:
     with benchmark_database("reprise_bench_settle") as url:
         _make_tenants()
         for size, name in ((100, "batched"), (1, "single")):
-            floor, ours = _compare(url, size, repetitions=1 if quick else 3, quick=quick)
+            floors, all_ours = _compare(url, size, repetitions=1 if quick else 3, quick=quick)
+            floor, ours = _best(floors), _best(all_ours)
+            if size == 1:
+                at_many = _best([each for each in all_ours if each.clients == MANY])
+                ratios[f"single_at_{MANY}"] = round(at_many.rate / ours.rate, 3)
             ratios[f"ratio_{name}"] = round(ours.rate / floor.rate, 3)
             print(
                 f"{name:8} floor {floor.rate:8.0f}/s ({floor.clients} clients)   "
@@ -59,18 +68,24 @@ def main() -> None:
     print(json.dumps(ratios))
 
 
-def _compare(url: str, size: int, *, repetitions: int, quick: bool) -> tuple[Rate, Rate]:
-    """Return the best rates of the floor and of Reprise, over all client counts and repetitions."""
+def _compare(
+    url: str, size: int, *, repetitions: int, quick: bool
+) -> tuple[list[Rate], list[Rate]]:
+    """Return the rates of the floor and of Reprise, over all client counts and repetitions."""
     floor: list[Rate] = []
     ours: list[Rate] = []
     for _ in range(repetitions):
-        for clients in QUICK_OUR_CLIENTS if quick else OUR_CLIENTS:
+        for clients in QUICK_OUR_CLIENTS[size] if quick else OUR_CLIENTS:
             ours.append(Rate(clients, _measure_ours(url, size, clients)))
             _progress("ours", size, ours[-1])
         for clients in FLOOR_CLIENTS:
             floor.append(Rate(clients, _measure_floor(url, size, clients)))
             _progress("floor", size, floor[-1])
-    return max(floor, key=lambda found: found.rate), max(ours, key=lambda found: found.rate)
+    return floor, ours
+
+
+def _best(rates: list[Rate]) -> Rate:
+    return max(rates, key=lambda found: found.rate)
 
 
 def _progress(side: str, size: int, found: Rate) -> None:
@@ -137,54 +152,45 @@ def _running_sessions(count: int, batch: int) -> list[Any]:
 
 
 def _measure_ours(url: str, size: int, clients: int) -> float:
-    from sessions_app.models import Session
+    from django.db import connection
 
-    ids = _running_sessions(SESSIONS[size], size)
-    before = Session.objects.count()
-    context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(clients + 1)
-    shares = [ids[start::clients] for start in range(clients)]
+    from benchmarks.settle_client import WARM_BATCHES, client, dispatch_rest
+
+    warm = WARM_BATCHES * min(size, WARM_BATCHES)
+    ids = _running_sessions(SESSIONS[size] + clients * warm, size)
+    # Clients are forked from a process that has imported everything, and has no connection.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([client.__module__])
+    barrier = context.Barrier(clients + 1, timeout=DEADLINE_SECONDS)
+    told: multiprocessing.Queue[tuple[float, float]] = context.Queue()
     workers = [
-        context.Process(target=_client, args=(url, share, size, barrier)) for share in shares
+        context.Process(
+            target=client,
+            args=(
+                url,
+                ids[number * warm : (number + 1) * warm],
+                ids[clients * warm + number :: clients],
+                size,
+                barrier,
+                told,
+            ),
+        )
+        for number in range(clients)
     ]
     for worker in workers:
         worker.start()
     barrier.wait()
-    start = time.perf_counter()
+    dispatch_rest(size)
+    with connection.cursor() as cursor:
+        cursor.execute("CHECKPOINT")
+    barrier.wait()
+    times = [told.get(timeout=DEADLINE_SECONDS) for _ in workers]
+    rest = dispatch_rest(size)
     for worker in workers:
         worker.join()
-    seconds = time.perf_counter() - start
-    made = Session.objects.count() - before
-    if made != len(ids):
-        raise SystemExit(f"{made} children of {len(ids)} failed sessions")
-    return len(ids) / seconds
-
-
-def _client(url: str, ids: list[Any], size: int, barrier: Any) -> None:
-    import django
-
-    django.setup()
-    from reprise.standalone.server import use_database
-
-    use_database(url)
-    from django.db import connection
-
-    from retry.evidence.termination import Termination
-    from sessions_app.services.chains.dispatch import retries_dispatch
-    from sessions_app.services.chains.settle import End, sessions_settle
-
-    connection.ensure_connection()
-    end = End(Termination(exit_code=3, message="boom", node="node-1"), columns={"report_seq": 3})
-    barrier.wait()
-    for start in range(0, len(ids), size):
-        sessions_settle(dict.fromkeys(ids[start : start + size], end))
-        retries_dispatch(size)
-    while retries_dispatch(size).claimed:
-        pass
-    # The last retries may be due in a millisecond.
-    time.sleep(0.002)
-    while retries_dispatch(size).claimed:
-        pass
+    require_decided(ids)
+    seconds = max(end for _, end in times) - min(began for began, _ in times) + rest
+    return SESSIONS[size] / seconds
 
 
 def _make_template() -> None:
@@ -215,7 +221,6 @@ def _measure_floor(url: str, size: int, clients: int) -> float:
     transactions = len(ids) // size
     share = transactions // clients
     with tempfile.TemporaryDirectory() as directory:
-        start = time.perf_counter()
         done = subprocess.run(
             [
                 *(str(_pgbench()), "-n", "-M", "prepared", "-f", str(FLOOR)),
@@ -226,13 +231,13 @@ def _measure_floor(url: str, size: int, clients: int) -> float:
             text=True,
             cwd=directory,
         )
-        seconds = time.perf_counter() - start
-    if done.returncode:
+    tps = _TPS.search(done.stdout)
+    if done.returncode or tps is None:
         raise SystemExit(done.stderr)
     made = Session.objects.count() - before
     if made != share * clients * size:
         raise SystemExit(f"the floor made {made} children of {share * clients * size}")
-    return made / seconds
+    return size * float(tps[1])
 
 
 def _pgbench() -> Path:

@@ -38,3 +38,12 @@ control_socket_disable = True
 # ones that close them. Idle ones hold no thread.
 keepalive = 620
 accesslog = None
+
+
+def post_worker_init(worker: object) -> None:  # noqa: ARG001  # gunicorn's hook
+    """Watch the database's disk in each process that answers, and collect garbage rarely there."""
+    from reprise import garbage  # noqa: PLC0415
+    from reprise.monitoring import disk  # noqa: PLC0415  # Django is set up by now
+
+    disk.watch.start("web")
+    garbage.freeze()

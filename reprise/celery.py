@@ -15,7 +15,7 @@ from celery import Celery, Task, bootsteps, signals
 from django.db import close_old_connections, connections
 
 from loglines import lines
-from reprise import shared_metrics
+from reprise import garbage, shared_metrics
 from reprise.worker import broker
 from sessions_app.audit.context import TASK, through
 
@@ -153,6 +153,27 @@ def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> N
 @signals.celeryd_after_setup.connect
 def _serve_metrics(**_kwargs: Any) -> None:
     from reprise.worker import metrics_port, task_log  # noqa: F401  # they listen to signals
+
+
+@signals.celeryd_after_setup.connect
+@signals.beat_init.connect
+def _collect_rarely(**_kwargs: Any) -> None:
+    # In a worker this comes before the fork: the pool's processes share what is frozen.
+    garbage.freeze()
+
+
+@signals.worker_ready.connect
+def _watch_disk_of_worker(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("worker")
+
+
+@signals.beat_init.connect
+def _watch_disk_of_beat(**_kwargs: Any) -> None:
+    from reprise.monitoring import disk
+
+    disk.watch.start("beat")
 
 
 @signals.setup_logging.connect

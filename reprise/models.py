@@ -7,7 +7,7 @@ NAME_LENGTH = 200
 
 
 class Heartbeat(models.Model):
-    """A worker, beat or web process that is alive, by the database's clock."""
+    """A process that is alive, or could write (part `disk`), by the database's clock."""
 
     part = models.CharField(max_length=16)
     name = models.CharField(max_length=NAME_LENGTH)

@@ -56,6 +56,12 @@ BODIES_ENDED = Counter(
 )
 for _status in ("408", "503"):
     BODIES_ENDED.labels(_status)  # told before there is one, too
+WRITES_REFUSED = Gauge(
+    "reprise_database_refuses_writes",
+    "Whether the database refused the last write that was tried",
+    multiprocess_mode="livemax",
+    registry=registry,
+)
 TASK_RUNS = Counter(
     "reprise_task_runs", "Runs of tasks that have ended", ["task", "outcome"], registry=registry
 )

@@ -18,11 +18,20 @@ from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.core.states import EVENT_TYPES, Status
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_sessions
-from sessions_app.models import Domain, Membership, Project, Queue, RetryPolicy, Session
+from sessions_app.models import (
+    Domain,
+    Membership,
+    Project,
+    Queue,
+    RetryDecision,
+    RetryPolicy,
+    Session,
+)
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import token_create
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.resources.policies import policy_apply
+from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.quotas import quotas_put
 from sessions_app.services.sessions.submit import Placed, session_submit
 from sessions_app.services.write.transitions import Change, Event, sessions_change
@@ -155,3 +164,24 @@ def reread(session: Session) -> Session:
 def tip(session: Session) -> Session:
     """The newest attempt of a session's chain."""
     return Session.objects.get(root=session.root_id, tip=True)
+
+
+def decision(session: Session) -> RetryDecision:
+    """What was decided when a session failed."""
+    return RetryDecision.objects.get(session=session)
+
+
+def default_queue(project: Project) -> Queue:
+    """The default queue of a project, with the names around it."""
+    return Queue.objects.select_related("project__domain").get(project=project, is_default=True)
+
+
+def attach(queue: Queue, *names: str) -> None:
+    """Let a queue name these policies."""
+    queue.retry_policies = list(names)
+    queue_save(queue, by="ann", fields=["retry_policies"])
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    """What a call submits to `acme/work`."""
+    return {"project": "acme/work", "command": ["true"], **fields}

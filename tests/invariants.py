@@ -39,26 +39,34 @@ _SHOWN = {
 
 
 class Records:
-    """Everything, read once."""
+    """Everything, or all of one project, read once."""
 
-    def __init__(self) -> None:
-        self.sessions = {session.pk: session for session in Session.objects.all()}
-        self.decisions = {decision.pk: decision for decision in RetryDecision.objects.all()}
-        self.resources = dict(SessionSpec.objects.values_list("pk", "resources"))
-        self.pods = dict(SessionSpec.objects.values_list("pk", "cluster_size"))
+    def __init__(self, project: Project | None = None) -> None:
+        of_project = {} if project is None else {"project": project}
+        of_sessions = {} if project is None else {"session__project": project}
+        events = {} if project is None else {"project_id": project.pk}
+        self.sessions = {each.pk: each for each in Session.objects.filter(**of_project)}
+        self.decisions = {
+            decision.pk: decision for decision in RetryDecision.objects.filter(**of_sessions)
+        }
+        specs = SessionSpec.objects.all()
+        if project is not None:
+            specs = specs.filter(sessions__project=project).distinct()
+        self.resources = dict(specs.values_list("pk", "resources"))
+        self.pods = dict(specs.values_list("pk", "cluster_size"))
         self.domains = dict(Project.objects.values_list("pk", "domain"))
         self.leases = {lease.pk: lease for lease in Lease.objects.select_related("executor")}
         self.events: dict[UUID, list[SessionEvent]] = defaultdict(list)
-        for event in SessionEvent.objects.order_by("session_id", "seq"):
+        for event in SessionEvent.objects.filter(**events).order_by("session_id", "seq"):
             self.events[event.session_id].append(event)
         self.chains: dict[UUID, list[Session]] = defaultdict(list)
         for session in sorted(self.sessions.values(), key=lambda each: each.retry_count):
             self.chains[session.root_id].append(session)
 
 
-def check_all() -> list[str]:
-    """The violations of all invariants; empty if the records are sound."""
-    records = Records()
+def check_all(project: Project | None = None) -> list[str]:
+    """The violations of all invariants; empty if the records (of a project) are sound."""
+    records = Records(project)
     return [f"{check.__name__}: {text}" for check in CHECKS for text in check(records)]
 
 

@@ -22,6 +22,8 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 FAILURES = 2
+UNFINISHED = "SELECT EXISTS (SELECT FROM pgqueuer)"
+SUCCEEDED = "SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'"
 CHUNK = 1_000
 WRITERS = 8
 """Connections of one worker. With one it is half as fast, with more than these no faster."""
@@ -53,14 +55,6 @@ def submit(url: str, jobs: int) -> None:
                 await queries.enqueue(["flaky"] * count, [b""] * count, [0] * count)
 
     asyncio.run(enqueue())
-
-
-def finished(connection: "psycopg.Connection[tuple[int]]") -> int:
-    """Return how many jobs have succeeded."""
-    row = connection.execute(
-        "SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'"
-    ).fetchone()
-    return row[0] if row else 0
 
 
 class _Driver(PsycopgDriver):

@@ -11,6 +11,8 @@ import procrastinate
 import psycopg
 
 FAILURES = 2
+UNFINISHED = "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))"
+SUCCEEDED = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
 CHUNK = 1_000
 
 
@@ -45,14 +47,6 @@ def submit(url: str, jobs: int) -> None:
     with (app := _app(procrastinate.SyncPsycopgConnector(conninfo=url))).open():
         for start in range(0, jobs, CHUNK):
             app.configure_task("flaky").batch_defer(*[{}] * min(CHUNK, jobs - start))
-
-
-def finished(connection: "psycopg.Connection[tuple[int]]") -> int:
-    """Return how many jobs have succeeded."""
-    row = connection.execute(
-        "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
-    ).fetchone()
-    return row[0] if row else 0
 
 
 async def _work(url: str, concurrency: int) -> None:

@@ -212,7 +212,7 @@ class ParkedTaskAdmin(ReadOnlyAdmin):
 
 
 class HeartbeatAdmin(ReadOnlyAdmin):
-    """The admin page of the workers, beats and web processes that live."""
+    """The admin page of who lives: workers and beat; and of what each process last could write."""
 
     list_display = ("part", "name", "started_at", "seen_at", "doing")
 

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import Error, close_old_connections
 
 from loglines.context import bind
+from reprise import garbage
 from reprise.front import event_streams
 from reprise.front.bodies import (
     BodyEndedError,
@@ -31,6 +32,7 @@ from reprise.front.log_streams import Message, Receive, Send, request_id_in, sen
 from reprise.front.tail import Tail
 from reprise.front.work_listener import WorkListener
 from reprise.http.call_limits import limited
+from reprise.monitoring import disk
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
 from sessions_app.api.http.addresses import client_address
@@ -129,10 +131,13 @@ class Front:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 task = asyncio.create_task(self._listener.run())
+                garbage.freeze()
+                disk.watch.start("web")
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self._listener.close()
                 self._tail.close()
+                await asyncio.to_thread(disk.watch.stop)
                 if task is not None:
                     task.cancel()
                     with suppress(asyncio.CancelledError):

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpResponseBase
 from django.shortcuts import render
 from django.utils.module_loading import import_string
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import Field, StrictStr
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.negotiation import BaseContentNegotiation
@@ -18,6 +18,7 @@ from loglines.context import bind
 from sessions_app.api.http.authentication import TokenAuthentication, login_first, wants_page
 from sessions_app.api.http.throttling import BrowserThrottle, TokenThrottle
 from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.models import ApiToken
 
@@ -35,10 +36,8 @@ class BrowserAuthentication(SessionAuthentication):
         return actor, None
 
 
-class GraphQLCall(BaseModel):
+class GraphQLCall(StrictModel):
     """The body of a call."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     query: Annotated[StrictStr, Field(min_length=1)]
     variables: dict[str, Any] | None = None

@@ -4,7 +4,6 @@ PostgreSQL's dump shows one moment, whatever runs meanwhile. The executor's own 
 its runs do not survive into the backup, and its reports may be newer than the dump.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from reprise.environment import given
 from reprise.standalone.backup_file import CHUNK, DUMP, KEYS, MANIFEST, SECRETS, Manifest, writing
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.postgres import EmbeddedPostgres
-from reprise.standalone.postgres_account import account_for
+from reprise.standalone.postgres_account import account_for, environment
 from reprise.standalone.postgres_binaries import Binaries, find_binaries
 from reprise.standalone.postgres_cluster import cluster_major
 from reprise.standalone.postgres_failure import failure
@@ -95,7 +94,7 @@ def _dump(url: str, binaries: Binaries, target: IO[bytes], data_dir: Path) -> No
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=client_environ(),
+            env=environment(),
         )
         with ended_with_block(process):
             assert process.stdout is not None  # noqa: S101  # a pipe was asked for
@@ -119,12 +118,6 @@ def written(file: IO[bytes]) -> str:
     """Return what a program has written to a file since it was opened."""
     file.seek(0)
     return file.read().decode(errors="replace")
-
-
-def client_environ() -> dict[str, str]:
-    """Return our environment without variables that would redirect PostgreSQL's programs."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return kept | {"LC_ALL": "C"}
 
 
 def describe(path: Path) -> str:

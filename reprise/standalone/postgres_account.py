@@ -47,7 +47,7 @@ class Account:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd="/",
-                env=_environment(),
+                env=environment(),
                 start_new_session=True,
                 preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509  # one prctl, one getppid
                 user=self.uid,
@@ -132,8 +132,8 @@ def _namespaces_work() -> bool:
     return tried.returncode == 0
 
 
-def _environment() -> dict[str, str]:
-    """Return our environment without what would change the server's settings or language."""
+def environment() -> dict[str, str]:
+    """Return our environment without what would change PostgreSQL's settings or language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return kept | {"LC_ALL": "C"}
 

@@ -16,7 +16,6 @@ import psycopg
 from django.db.migrations.loader import MigrationLoader
 
 from reprise.standalone.backup import (
-    client_environ,
     ended_with_block,
     refuse_other_database,
     written,
@@ -24,7 +23,7 @@ from reprise.standalone.backup import (
 from reprise.standalone.backup_file import CHUNK, Backup, Manifest, reading
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.postgres import EmbeddedPostgres
-from reprise.standalone.postgres_account import account_for
+from reprise.standalone.postgres_account import account_for, environment
 from reprise.standalone.postgres_binaries import Binaries, find_binaries
 from reprise.standalone.postgres_failure import failure
 from reprise.standalone.postgres_socket import socket_dir
@@ -135,7 +134,7 @@ def _load_dump(url: str, backup: Backup, binaries: Binaries, directory: Path) ->
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            env=client_environ(),
+            env=environment(),
         )
         with ended_with_block(process):
             assert process.stdin is not None  # noqa: S101  # a pipe was asked for

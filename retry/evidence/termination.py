@@ -144,6 +144,15 @@ def facts_of_pod(pod: object, *, deleted_by_us: bool = False) -> dict[str, Any]:
     return facts
 
 
+def termination_from_pod(pod: object, *, deleted_by_us: bool = False) -> Termination:
+    """Return how a session ended, from its pod as the Kubernetes API gives it. Never raises.
+
+    `pod` is any JSON value; its malformed parts are dropped. The pod need not have ended: one whose
+    start failed shows why. `deleted_by_us` says that Reprise itself deleted it.
+    """
+    return Termination(**facts_of_pod(pod, deleted_by_us=deleted_by_us))
+
+
 def first_failed(containers: Sequence[ContainerFacts]) -> ContainerFacts | None:
     """Return the container that failed first; None if none did."""
     failed = [container for container in containers if container.failed]

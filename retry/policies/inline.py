@@ -4,7 +4,7 @@ A field that was given, even as null, is in `model_fields_set`; an absent one is
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
@@ -234,6 +234,8 @@ class Bounds(_Value):
     ] = None
 
 
+# Stored policies leave these out, so none of them may change: `test_policy.py` holds them.
+_SHIPPED = InlinePolicy().model_dump(mode="json")
 FIELDS = fields_of(InlinePolicy)
 BOUNDS = fields_of(Bounds)
 
@@ -241,6 +243,16 @@ BOUNDS = fields_of(Bounds)
 def dump_set(policy: InlinePolicy | Bounds) -> dict[str, Any]:
     """Return only the fields that were set, as JSON values."""
     return policy.model_dump(mode="json", exclude_unset=True)
+
+
+def dump_stored(policy: InlinePolicy) -> str:
+    """Return the JSON text of a frozen policy, without what is as shipped: each attempt has it."""
+    return policy.model_dump_json(exclude_defaults=True)
+
+
+def whole(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all fields of a stored policy, as JSON values."""
+    return {**_SHIPPED, **stored}
 
 
 @lru_cache(maxsize=4096)

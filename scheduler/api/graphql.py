@@ -31,8 +31,8 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import SessionStatus
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
@@ -48,24 +48,17 @@ _LeaseShape: Any = shape_of(
 )
 
 
-class ExecutorNode(_NodeShape, graphene.ObjectType):
+class ExecutorNode(_NodeShape, RestObject):
     """A node as the executor last reported it. Amounts are Kubernetes quantities."""
 
-    class Meta:
-        default_resolver = field_of
 
-
-class ExecutorLease(_LeaseShape, graphene.ObjectType):
+class ExecutorLease(_LeaseShape, RestObject):
     """The right of an executor to run a session."""
-
-    class Meta:
-        default_resolver = field_of
 
     session = graphene.Field(Session, required=True)
 
     @staticmethod
     def resolve_session(source: Peer[Lease], info: Any) -> Any:
-        """Return the session of a lease."""
         return source.ask("session", partial(_sessions, actor_of(info)))
 
 
@@ -73,12 +66,8 @@ ExecutorNodeConnection = connection_to(ExecutorNode)
 ExecutorLeaseConnection = connection_to(ExecutorLease)
 
 
-class Executor(_ExecutorShape, graphene.ObjectType):
+class Executor(_ExecutorShape, RestNode):
     """An executor: the agent that runs sessions in one cluster."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     nodes = pages(ExecutorNodeConnection, "Its nodes by name.")
     leases = pages(ExecutorLeaseConnection, "Its leases, oldest first.")
@@ -120,12 +109,10 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_executor(_root: None, info: Any, name: str) -> Peer[Any]:
-        """Return what `GET /executors/{name}/` returns."""
         return executor_found(actor_of(info), name)
 
     @staticmethod
     def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /executors/` returns."""
         page = Page.of(asked)
         rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
         wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
@@ -133,7 +120,6 @@ class ExecutorQueries:
 
     @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /overview/` returns."""
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
         executors = None if rows is None else Peers(Executor, rows, render_executors).each()

@@ -21,34 +21,26 @@ class OfExecutor:
     name = graphene.String(required=True)
 
 
-class CreateExecutor(Change):
+class CreateExecutor(Change, body=ExecutorCreate):
     """Create an executor."""
-
-    class Meta:
-        body = ExecutorCreate
 
     executor = graphene.Field(Executor)
     token = graphene.String(description=_TOKEN_HELP)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/` does."""
         name, token = operations.create(context.actor, given)
         return {"executor": executor_found(context.actor, name), "token": token}
 
 
-class UpdateExecutor(Change):
+class UpdateExecutor(Change, body=ExecutorFields):
     """Change the given fields of an executor."""
-
-    class Meta:
-        body = ExecutorFields
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /executors/{name}/` does."""
         name = given.pop("name")
         operations.change(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -61,23 +53,18 @@ class DeleteExecutor(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /executors/{name}/` does."""
         operations.delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Executor", given["name"])}
 
 
-class CordonExecutor(Change):
+class CordonExecutor(Change, body=CordonBody):
     """Cordon an executor: it gets no new leases. Its running sessions continue."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/cordon/` does."""
         name = given.pop("name")
         operations.cordon(context.actor, name, given)
         return {"executor": executor_found(context.actor, name)}
@@ -91,18 +78,14 @@ class UncordonExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/uncordon/` does."""
         operations.uncordon(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"])}
 
 
-class DrainExecutor(Change):
+class DrainExecutor(Change, body=DrainBody):
     """Drain an executor: cordon it and preempt its sessions. When the call returns, the runs are
     being stopped. `leaseCount` of the executor shows how many are left. The call can be
     repeated."""
-
-    class Meta:
-        body = DrainBody
 
     Input = OfExecutor
     executor = graphene.Field(Executor)
@@ -118,7 +101,6 @@ class DrainExecutor(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/drain/` does."""
         name = given.pop("name")
         done = operations.drain(context.actor, name, given)
         return {"executor": executor_found(context.actor, name), **done._asdict()}
@@ -134,7 +116,6 @@ class RenewExecutorToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /executors/{name}/token/` does."""
         token = operations.token_renew(context.actor, given["name"])
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -26,16 +24,15 @@ from scheduler.services.registry import (
     executor_uncordon,
 )
 from sessions_app.api.requests.bodies import MAX_REASON, CordonBody, ProjectAddress
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Project
 
 MAX_PROJECTS = 1_000
 
 
-class ExecutorFields(BaseModel):
+class ExecutorFields(StrictModel):
     """The changeable fields of an executor."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     projects: Annotated[list[ProjectAddress], Field(max_length=MAX_PROJECTS)] = []
     """The only projects that it serves, as `domain/name`; empty for all."""
@@ -54,10 +51,8 @@ class ExecutorCreate(ExecutorFields):
     name: Label
 
 
-class DrainBody(BaseModel):
+class DrainBody(StrictModel):
     """The body of `POST /executors/{name}/drain/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
     """The reason of the cordon, also shown on sessions that ran there."""

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,14 +13,13 @@ from sessions_app.api.http.views import RestView
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.queries import Text, query_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action
 from sessions_app.selectors.throughput import Throughput
 
 
-class OverviewFilter(BaseModel):
+class OverviewFilter(StrictModel):
     """The query parameters of `GET /overview/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
     """The project as `domain/name`; without it, all that the caller may see."""

@@ -1,6 +1,7 @@
 """REST: list, create, change, cordon, drain and delete executors."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from django.db.models import QuerySet
@@ -57,9 +58,8 @@ class ExecutorsView(RestView):
         rows = executors_listed(self.actor).defer("nodes")
         wanted = query_of(ExecutorFilter, request.query_params)
         now = database_now()
-        paginator = RowCursor("name")
-        page = paginator.read(wanted.apply(rows, now), request)
-        return paginator.get_paginated_response([executor_json(each, now) for each in page])
+        render = partial(executor_json, now=now)
+        return RowCursor("name").answer(wanted.apply(rows, now), request, render)
 
     @extend_schema(
         operation_id="executors_create",
@@ -194,6 +194,4 @@ class ExecutorLeasesView(OneExecutorView):
         """List the leases of the executor, oldest first."""
         executor = self.executor(name)
         query_of(PageQuery, request.query_params)
-        paginator = RowCursor("fencing_token")
-        page = paginator.read(executor_leases(executor), request)
-        return paginator.get_paginated_response([lease_json(lease) for lease in page])
+        return RowCursor("fencing_token").answer(executor_leases(executor), request, lease_json)

@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from scheduler.services.silence import Health
+from sessions_app.api.shapes.pages import Page
 from sessions_app.core.states import Status
 
 
@@ -46,12 +47,8 @@ class Executor(BaseModel):
     created_at: datetime
 
 
-class ExecutorPage(BaseModel):
+class ExecutorPage(Page[Executor]):
     """Executors by name."""
-
-    next: str | None
-    previous: str | None
-    results: list[Executor]
 
 
 class ExecutorNode(BaseModel):
@@ -100,12 +97,8 @@ class ExecutorLease(BaseModel):
     run_deadline: datetime | None
 
 
-class ExecutorLeasePage(BaseModel):
+class ExecutorLeasePage(Page[ExecutorLease]):
     """Leases, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[ExecutorLease]
 
 
 class DrainedExecutor(BaseModel):

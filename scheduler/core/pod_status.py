@@ -11,8 +11,7 @@ from typing import Any
 
 from retry.evidence.causes import RetryCause, classify
 from retry.evidence.node_refusals import REFUSED
-from retry.evidence.pods import termination_from_pod
-from retry.evidence.termination import Termination
+from retry.evidence.termination import Termination, termination_from_pod
 
 SAID_LENGTH = 400
 """Maximum characters of the cluster's own words in a message."""

@@ -13,8 +13,6 @@ from sessions_app.models import Project
 from sessions_app.services.access.tokens import executor_tokens_revoke, token_create
 from sessions_app.services.write.records import cordon_check, record_save
 
-DECIDED = frozenset({"name", "projects", "unconfirmed_after", "cordoned", "cordon_reason"})
-"""The fields of an executor that operators set; the executor reports the rest."""
 LONGEST = 366 * 86_400
 """Maximum of `unconfirmed_after` in seconds; larger values would overflow the sweep."""
 CORDON = frozenset({"cordoned", "cordon_reason"})

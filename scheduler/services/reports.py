@@ -29,7 +29,7 @@ from scheduler.services.ignored_reports import (
 from scheduler.services.leases import leases_delete
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
-from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, LIVE_STATUSES, Status, is_allowed
+from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
@@ -48,7 +48,6 @@ MOST_OF_SESSION = 50
 """Maximum number of reports of one session in a call: each needs a turn of several statements."""
 RUN_SLACK = timedelta(seconds=60)
 """Time after a run's own deadline until we assume that it has ended."""
-_ORDER = {status: position for position, status in enumerate(LIVE_STATUSES)}
 
 
 @dataclass(slots=True)

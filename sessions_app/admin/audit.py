@@ -53,11 +53,9 @@ class AuthorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
     parameter_name = "author"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Django's hook."""
         return [("people", "people"), ("engine", "the engine")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Django's hook."""
         if self.value() == "people":
             return queryset.filter(PEOPLE)
         return queryset.filter(actor=ENGINE) if self.value() == "engine" else queryset
@@ -70,11 +68,9 @@ class TypeFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
     parameter_name = "object_type"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Django's hook."""
         return [(kind, kind.replace("_", " ")) for kind in object_types()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Django's hook."""
         if not self.value():
             return queryset
         if not _listed(self):
@@ -90,11 +86,9 @@ class DoorFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
     parameter_name = "door"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Django's hook."""
         return [(door, door) for door in DOORS]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Django's hook."""
         if not self.value():
             return queryset
         if not _listed(self):

@@ -135,6 +135,12 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
     list_filter_submit = True
     compressed_fields = True
     warn_unsaved_form = True
+    joined: ClassVar[tuple[str, ...]] = ()
+    """The related rows that the names of the records need, in lists and on pages."""
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        found: models.QuerySet[Any] = super().get_queryset(request)
+        return found.select_related(*self.joined) if self.joined else found
 
     def log_addition(self, *_: Any) -> None:
         """Do nothing: the service has written the audit entry."""
@@ -154,13 +160,11 @@ class OperatorAdmin(ModelAdmin):  # type: ignore[misc]  # the theme is untyped
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_field_queryset(self, db: Any, db_field: Any, request: HttpRequest) -> Any:
-        """Return the choices with the related rows that their names need."""
         if db_field.remote_field.model is Project:
             return projects_all().select_related("domain")
         return super().get_field_queryset(db, db_field, request)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        """Django's hook."""
         return OperatorChangeList
 
     def audited_as(self, record: Any) -> tuple[str, str]:
@@ -252,14 +256,12 @@ class RecordAdmin(OperatorAdmin):
         record_save(record, by=operator(request), fields=form.changed_data, many=many)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Store the record by its service."""
         self.store(request, obj, form)
 
     def save_related(self, *_: Any) -> None:
         """Do nothing: the service has also written the many-to-many members."""
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete the record by its service."""
         record_delete(obj, by=operator(request))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -280,15 +282,12 @@ class ReadOnlyAdmin(OperatorAdmin):
     actions: Any = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Django's hook."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
         return False
 
 

@@ -45,7 +45,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
         "child",
         "decided",
     )
-    list_select_related = ("session__project__domain",)
+    joined = ("session__project__domain",)
     list_filter = (
         DecisionStateFilter,
         DecisionCauseFilter,
@@ -73,11 +73,6 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
             session=found.session,
             **decision_context(found.session, found),
         )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the decisions with their failed sessions."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("session__project__domain")
 
     @column("failed session")
     def failed(self, decision: RetryDecision) -> SafeString:

@@ -105,7 +105,6 @@ class FailureCategoryAdmin(RecordAdmin):
     fixed_fields = ("name",)
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Write the category by its own service."""
         position, by = form.cleaned_data.get("position"), operator(request)
         if record.pk is None:
             record.pk = category_create(form.document, position=position, by=by).pk

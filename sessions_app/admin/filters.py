@@ -29,7 +29,6 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
     """The path from the listed row to its session."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Django's hook."""
         return [(word, word.replace("_", " ")) for word in self.words]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -102,5 +101,4 @@ class RetryStateFilter(SessionFilter):
         return {"retry_state": word}
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
-        """As the base says."""
         return word == RetryState.HELD

@@ -62,7 +62,6 @@ class PolicyFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untype
     words: dict[str, Q]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Django's hook."""
         return [(word, word) for word in self.words]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminTextareaWidget
@@ -111,7 +110,7 @@ class QueueAdmin(RecordAdmin):
         "cordon",
         "cordon_reason",
     )
-    list_select_related = ("project__domain",)
+    joined = ("project__domain", "usage")
     list_filter = ("cordoned", ("project", AutocompleteSelectFilter))
     search_fields = ("name__startswith", "project__name__startswith")
     ordering = ("project__domain__name", "project__name", "name")
@@ -126,11 +125,6 @@ class QueueAdmin(RecordAdmin):
     readonly_fields = ("share", "used")
     fixed_fields = ("project", "name")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the queues with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("project__domain", "usage")
-
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse to delete a default queue or one that was ever used."""
         if obj is None or obj.is_default:
@@ -139,7 +133,6 @@ class QueueAdmin(RecordAdmin):
         return not used and super().has_delete_permission(request, obj)
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Write the queue by its own service."""
         queue_save(record, by=operator(request), fields=form.changed_data)
 
     @column("share", ordering="usage__cost")

@@ -49,15 +49,10 @@ _PLACES: dict[str, Callable[[], QuerySet[Any]]] = {"domain": domains_all, "proje
 class ScopeAdmin(OwnPage, OperatorAdmin):
     """The base of pages for rows of a scope. A page edits the scope, even if it has no row yet."""
 
-    list_select_related = ("domain", "project__domain")
+    joined = ("domain", "project__domain")
     search_fields = ("domain__name__startswith", "project__name__startswith")
     ordering = ("domain__name", "project__domain__name", "project__name")
     list_display_links = ("scope",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("domain", "project__domain")
 
     def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
         """Return the page of the row's scope, of the scope in the address, or a choice of
@@ -152,7 +147,6 @@ class RetryDefaultsAdmin(ScopeAdmin):
     actions: Any = ()
 
     def stored(self, scope: ConfigScope) -> RetryDefaults | None:
-        """As the base says."""
         return defaults_of(scope)
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
@@ -185,10 +179,6 @@ class RetryDefaultsAdmin(ScopeAdmin):
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete the row, so that the scope inherits everything again."""
         retry_defaults_delete(ConfigScope(obj.domain, obj.project), by=operator(request))
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Remove the bulk actions: rows are deleted one by one by the service."""
-        return {}
 
     @column("sets")
     def sets(self, row: RetryDefaults) -> str:
@@ -288,7 +278,6 @@ class RetrySettingsAdmin(ScopeAdmin):
         return False
 
     def stored(self, scope: ConfigScope) -> RetrySettings | None:
-        """As the base says."""
         return settings_of(scope)
 
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:

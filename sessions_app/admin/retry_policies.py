@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
@@ -35,7 +34,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
     """The named policies. A policy is its document; the rest of its page is derived."""
 
     list_display = ("name", "of", "state", "numbered", "rules", "used_by", "changed")
-    list_select_related = ("domain", "project__domain")
+    joined = ("domain", "project__domain")
     list_filter = (
         StateFilter,
         LevelFilter,
@@ -46,18 +45,8 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
     ordering = ("name", "pk")
     list_before_template = "admin/policies_note.html"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the policies with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("domain", "project__domain")
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        """Django's hook."""
         return PolicyChangeList
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Remove the bulk actions: policies are deleted one by one by the service."""
-        return {}
 
     def get_urls(self) -> list[URLPattern]:
         """Add the pages of revisions and of the simulation."""

@@ -72,7 +72,6 @@ class DomainAdmin(QuotaFields, RecordAdmin):
             self.store_quotas(request, record, form)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete the domain by its service."""
         domain_delete(obj, by=operator(request))
 
     @column("projects", ordering="project_count")
@@ -106,7 +105,7 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
     list_display = ("address", "domain", "queues", "sessions", "retries", "created")
     list_display_links = ("address",)
     list_filter = (("domain", AutocompleteSelectFilter),)
-    list_select_related = ("domain",)
+    joined = ("domain",)
     search_fields = ("name__startswith", "domain__name__startswith")
     ordering = ("domain__name", "name")
     autocomplete_fields = ("domain",)
@@ -115,11 +114,6 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
     )
     readonly_fields = ("queues", "sessions", "retries", "created", "quotas_in_use")
     fixed_fields = ("domain", "name")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the projects with their domains, which are part of their addresses."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("domain")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse to delete a project in which anything ever ran."""
@@ -138,7 +132,6 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
         return [*map(str, objs), dependents], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete the project by its service."""
         project_delete(obj, by=operator(request))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
@@ -194,7 +187,7 @@ class MembershipAdmin(RecordAdmin):
 
     form = MembershipForm
     list_display = ("user", "role", "domain", "project")
-    list_select_related = ("user", "domain", "project__domain")
+    joined = ("user", "domain", "project__domain")
     list_filter = ("role",)
     search_fields = (
         "user__username__startswith", "project__name__startswith", "domain__name__startswith"
@@ -211,15 +204,8 @@ class MembershipAdmin(RecordAdmin):
         """
         return "membership", f"{record.user} in {record.project or record.domain}"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the memberships with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("user", "domain", "project__domain")
-
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Write the membership by its service."""
         membership_save(record, by=operator(request))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete the membership by its service."""
         membership_delete(obj, by=operator(request))

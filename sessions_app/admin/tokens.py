@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -78,20 +77,14 @@ class ApiTokenAdmin(ShowsToken):
 
     form = TokenForm
     list_display = ("name", "prefix", "bearer", "project", "read_only", "expires", "used")
-    list_select_related = ("user", "project__domain")
+    joined = ("user", "project__domain")
     search_fields = ("prefix__startswith", "name__startswith", "user__username__startswith")
     list_filter = ("read_only",)
     ordering = ("-pk",)
     autocomplete_fields = ("user", "project")
     fields = ("name", "user", "executor_name", "project", "read_only", "expires_at")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the tokens with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("user", "project__domain")
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Django's hook."""
         return False
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:

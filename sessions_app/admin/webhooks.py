@@ -22,7 +22,7 @@ class WebhookAdmin(ReadOnlyAdmin):
     """The webhooks. Tenants create and change them over the API, which shows their secrets."""
 
     list_display = ("url", "project", "state", "paused_reason", "failures", "made", "created_by")
-    list_select_related = ("project__domain",)
+    joined = ("project__domain",)
     list_filter = (("project", AutocompleteSelectFilter),)
     search_fields = ("host__startswith", "project__name__startswith")
     fields = (
@@ -31,11 +31,6 @@ class WebhookAdmin(ReadOnlyAdmin):
     )
     readonly_fields = ("state",)
     actions = ("pause", "resume", "ping")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the webhooks with the related rows that their names need."""
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.select_related("project__domain")
 
     @column("state", label=_STATES)
     def state(self, endpoint: WebhookEndpoint) -> str:

@@ -1,5 +1,6 @@
 """Sessions: one row for each attempt, and the specification that a whole chain shares."""
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.db.models.functions import Left
 from django.utils import timezone
 
 from retry.evidence.causes import RetryCause
+from retry.policies.inline import whole
 from sessions_app.core.encryption import ID_LENGTH
 from sessions_app.core.states import FINAL_STATUSES, LIVE_STATUSES, Phase, RetryState, Status
 from sessions_app.models.queues import Queue
@@ -29,6 +31,8 @@ ENDED_STATES = [
     RetryState.CANCELLED.value,
 ]
 """The states of the newest attempt of a chain in which nothing more happens by itself."""
+WAITING_STATES = [RetryState.SCHEDULED.value, RetryState.HELD.value]
+"""The states of an attempt whose retry is to come."""
 RETRY_STATE_CHOICES = [(state.value, state.value) for state in RetryState]
 
 
@@ -127,6 +131,7 @@ class Session(models.Model):
     retry_count = models.PositiveIntegerField(default=0)
     max_retries = models.PositiveIntegerField(default=0)
     retry_policy = models.JSONField(default=dict)
+    """The fields of the chain's policy that are not as shipped; `policy` has all."""
     retry_policies = models.JSONField(default=list)
     retry_counters = models.JSONField(default=dict)
     retry_cause = models.CharField(max_length=32, blank=True)
@@ -208,7 +213,6 @@ class Session(models.Model):
             # (`session_pages.py`). No index contains a column that changes while a session is live,
             # so that updates of live sessions write to no index (HOT).
             models.Index("project", NEWEST, name="session_of_project"),
-            models.Index("project", NEWEST, condition=Q(tip=True), name="session_tips"),
             models.Index("project", NEWEST, condition=Q(tip=False), name="session_retried"),
             models.Index(
                 "project",
@@ -258,7 +262,13 @@ class Session(models.Model):
                 condition=~Q(failure_category=""),
                 name="session_category",
             ),
-            models.Index("project", "retry_state", NEWEST, name="session_retry_state"),
+            models.Index(
+                "project",
+                "retry_state",
+                NEWEST,
+                condition=Q(retry_state__in=[*WAITING_STATES, *ENDED_STATES]),
+                name="session_rested",
+            ),
             models.Index(
                 "project",
                 "exit_code",
@@ -295,9 +305,9 @@ class Session(models.Model):
         return str(self.pk)
 
     @property
-    def status_value(self) -> Status:
-        """Return the status as a member of `Status`."""
-        return Status(self.status)
+    def policy(self) -> dict[str, Any]:
+        """Return all fields of the chain's inline policy, as JSON values."""
+        return whole(self.retry_policy)
 
     @property
     def preemption(self) -> str:

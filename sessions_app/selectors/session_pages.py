@@ -91,12 +91,18 @@ class SessionsWanted:
             found.add(f"s.phase = 'final' AND s.retry_cause = '{self.retry_cause.value}'")
         if self.retry_state is not None:
             found.add(f"s.retry_state = '{self.retry_state.value}'")
+        if self.retry_state is RetryState.RETRIED:
+            found.add("NOT s.tip")  # the same sessions, by their index
         if self.tip is not None:
             found.add("s.tip" if self.tip else "NOT s.tip")
         self._time(found)
         if self.search:
             _search(found, self.search)
         return found
+
+    def parts(self) -> Sequence[str]:
+        """Return conditions of which each session has one: every part has an index of its own."""
+        return _UNFINISHED if self.retry_state is RetryState.NONE else ["true"]
 
     def _time(self, found: Where) -> None:
         """Add conditions on the creation time and on the id, which grows with it."""
@@ -108,6 +114,7 @@ class SessionsWanted:
             found.add("s.created_at < %s AND s.id <= %s", self.created_before, last)
 
 
+_UNFINISHED = [f"s.phase = '{phase.value}'" for phase in (Phase.WAITING, Phase.LIVE)]
 # Sessions without a value have an empty text.
 _CONDITIONS = {
     "queue": "s.queue_id = (SELECT q.id FROM sessions_app_queue q "
@@ -190,16 +197,21 @@ def _ids(actor: Actor, wanted: SessionsWanted, place: Place) -> tuple[str, Seque
     sign, order = ("<", _NEWEST) if place.newest_first else (">", _OLDEST)
     if place.beyond is not None:
         sessions.add(f"s.id {sign} %s", place.beyond)
+    parts = wanted.parts()
+    newest = " UNION ALL ".join(
+        f"""(
+            SELECT s.id FROM sessions_app_session s WHERE {sessions.sql} AND {part}
+            ORDER BY s.id {order} LIMIT {place.limit:d}
+        )"""
+        for part in parts
+    )
     sql = f"""
         SELECT found.id FROM sessions_app_project p
         JOIN sessions_app_domain d ON d.id = p.domain_id
-        CROSS JOIN LATERAL (
-            SELECT s.id FROM sessions_app_session s WHERE {sessions.sql}
-            ORDER BY s.id {order} LIMIT {place.limit:d}
-        ) found
+        CROSS JOIN LATERAL ({newest}) found
         WHERE {projects.sql} ORDER BY found.id {order} LIMIT {place.limit:d}
     """
-    return sql, [*sessions.parameters, *projects.parameters]
+    return sql, [*sessions.parameters * len(parts), *projects.parameters]
 
 
 def visible_only(actor: Actor, projects: Where) -> None:

@@ -21,6 +21,7 @@ from sessions_app.api.render.session_render import (
     session_json,
     sessions_json,
 )
+from sessions_app.api.requests.queries import uppered
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY, Status
@@ -40,10 +41,6 @@ EVENTS = 500
 LOG_LINES = 200
 
 
-def _upper(value: object) -> object:
-    return value.upper() if isinstance(value, str) else value
-
-
 # PostgreSQL refuses text with NUL.
 _Text = Annotated[str, Field(max_length=200, pattern=r"^[^\x00]+$")]
 
@@ -53,7 +50,7 @@ class HomeFilter(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    status: Annotated[Status, BeforeValidator(_upper)] | None = None
+    status: Annotated[Status, BeforeValidator(uppered)] | None = None
     project: _Text | None = None
     search: _Text | None = None
     order: Literal["newest", "oldest"] = "newest"

@@ -10,7 +10,8 @@ from pathlib import Path
 from reprise_client import Client, RepriseError
 
 from reprise.standalone.postgres import EmbeddedPostgres
-from tests.acceptance.running import Program, processes_of, until
+from tests.acceptance.running import Program, processes_of
+from tests.waiting import until
 
 SET_UP = """
 import django, sys

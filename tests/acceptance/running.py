@@ -7,38 +7,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from reprise_client import Attempt, Client, Session
 from reprise_client.errors import RepriseError
 
 from reprise.standalone.postgres import EmbeddedPostgres
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
-"""What a wait allows for: it tells what hangs from what is slow on a busy machine."""
-
-Value = TypeVar("Value")
-
 _CHECK = """
 import django, json
 django.setup()
 from tests.invariants import check_all
 print(json.dumps(check_all()))
 """
-
-
-def until(
-    condition: Callable[[], Value | None], what: str = "", seconds: float = PATIENCE_SECONDS
-) -> Value:
-    """The first true value of `condition`, which is looked at again and again for `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
-        time.sleep(0.02)
-    return value
 
 
 def given_seconds() -> float:

@@ -28,9 +28,9 @@ from tests.acceptance.running import (
     reached,
     retry_waits,
     submit,
-    until,
 )
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -264,32 +265,31 @@ _CONTRAST = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_every_page_fits_its_screen_and_can_be_read(
-    browser: Browser,
-    live_server: LiveServer,
-    project: Project,
-    owner: User,
-    size: tuple[int, int],
-    dark: bool,
+    browser: Browser, live_server: LiveServer, project: Project, owner: User
 ) -> None:
+    """On a desktop and a phone, in light and dark."""
     tip = ended_chain(project, owner)[-1]
     factories.submit(project, owner=owner, name="fresh")
     log = "".join(f"{number} {'word ' * 60}\n" for number in range(90)).encode()
     LogChunk.objects.create(session_id=tip.pk, offset=0, data=log)
-    browser.look(size, dark=dark)
-    paths = ["/login/", "/", f"/sessions/{tip.pk}/"]
-    browser.open(f"{live_server.url}{paths[0]}")
-    for path in paths:
-        if path == "/":
-            sign_in(browser, live_server, owner)
-        elif path != "/login/":
-            browser.open(f"{live_server.url}{path}")
-            browser.run("document.querySelectorAll('details').forEach((d) => d.open = true)")
-        assert not browser.run(_WIDER_THAN_THE_SCREEN), path
-        assert browser.run(_UNREACHED) == 0, path
-        assert browser.run(_CONTRAST) == [], path
+    browser.open(f"{live_server.url}/login/")
+    _can_be_read(browser, "/login/")
+    sign_in(browser, live_server, owner)
+    _can_be_read(browser, "/")
+    browser.open(f"{live_server.url}/sessions/{tip.pk}/")
+    browser.run("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    _can_be_read(browser, "the session")
+
+
+def _can_be_read(browser: Browser, page: str) -> None:
+    """In each size and scheme, all of it."""
+    for size, dark in product((DESKTOP, PHONE), (False, True)):
+        browser.look(size, dark=dark)
+        shown = (page, size, dark)
+        assert not browser.run(_WIDER_THAN_THE_SCREEN), shown
+        assert browser.run(_UNREACHED) == 0, shown
+        assert browser.run(_CONTRAST) == [], shown
         assert browser.screenshot().startswith(b"\x89PNG")
 
 

@@ -23,8 +23,8 @@ from tests.acceptance.running import (
     reached,
     retry_waits,
     submit,
-    until,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

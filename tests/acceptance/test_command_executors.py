@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from reprise_client import Client
 
-from tests.acceptance.running import Program, Standalone, clean_environ, ended, submit, until
+from tests.acceptance.running import Program, Standalone, clean_environ, ended, submit
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

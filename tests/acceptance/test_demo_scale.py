@@ -11,14 +11,8 @@ from pathlib import Path
 import pytest
 
 from reprise.standalone.postgres import EmbeddedPostgres
-from tests.acceptance.running import (
-    PATIENCE_SECONDS,
-    ROOT,
-    Program,
-    check_database,
-    clean_environ,
-    until,
-)
+from tests.acceptance.running import ROOT, Program, check_database, clean_environ
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

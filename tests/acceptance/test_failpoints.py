@@ -20,15 +20,10 @@ from reprise_client import ApiError, Attempt, RepriseError
 from executor import failpoints as agents
 from sessions_app.db import failpoints as servers
 from tests.acceptance.beside import Beside
-from tests.acceptance.running import (
-    Standalone,
-    ended,
-    reached,
-    submit,
-    until,
-)
+from tests.acceptance.running import Standalone, ended, reached, submit
 from tests.prepared import copy_database
 from tests.receiver import receiving
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 from reprise_client import RepriseError
 
-from tests.acceptance.running import (
-    Standalone,
-    ended,
-    processes_of,
-    reached,
-    retry_waits,
-    submit,
-    until,
-)
+from tests.acceptance.running import Standalone, ended, processes_of, reached, retry_waits, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

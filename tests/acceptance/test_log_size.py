@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Standalone, submit, until
+from tests.acceptance.running import Standalone, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -12,15 +12,8 @@ from typing import Any
 import pytest
 from reprise_client import Attempt, Client, Session
 
-from tests.acceptance.running import (
-    Standalone,
-    ended,
-    processes_of,
-    reached,
-    retry_waits,
-    submit,
-    until,
-)
+from tests.acceptance.running import Standalone, ended, processes_of, reached, retry_waits, submit
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

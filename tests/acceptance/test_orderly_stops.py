@@ -9,8 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.acceptance.running import Program, Standalone, retry_waits, submit, until
+from tests.acceptance.running import Program, Standalone, retry_waits, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -12,15 +12,9 @@ from typing import Any
 import pytest
 from reprise_client import Client, Session
 
-from tests.acceptance.running import (
-    Program,
-    Standalone,
-    ended,
-    reached,
-    submit,
-    until,
-)
+from tests.acceptance.running import Program, Standalone, ended, reached, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,17 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import (
-    ROOT,
-    Program,
-    Standalone,
-    ended,
-    processes_of,
-    reached,
-    submit,
-    until,
-)
+from tests.acceptance.running import ROOT, Program, Standalone, ended, processes_of, reached, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Program, Standalone, ended, processes_of, submit, until
+from tests.acceptance.running import Program, Standalone, ended, processes_of, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Standalone, clean_environ, ended, submit, until
+from tests.acceptance.running import Standalone, clean_environ, ended, submit
 from tests.receiver import receiving
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ import pytest
 from reprise.worker.broker import EXPIRED, KINDS, PARKED
 from tests.acceptance.broker import private_broker, wipe
 from tests.acceptance.cluster import Cluster
-from tests.acceptance.running import check_database, ended, retry_waits, submit, until
+from tests.acceptance.running import check_database, ended, retry_waits, submit
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.rabbitmq,

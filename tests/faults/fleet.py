@@ -3,7 +3,8 @@
 import json
 import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from reprise_client import Attempt, Client
 from reprise_client.transport import Transport
 from reprise_client.wire import Report, Wire
 
-from tests.acceptance.running import PATIENCE_SECONDS, Process, processes_of, until
+from tests.acceptance.running import Process, processes_of
 from tests.clock import SkewedClock
 from tests.faults.judgement import Truth, truth_of
 from tests.faults.plant import TIMES, Part, Plant
 from tests.faults.proxy import Proxy
+from tests.waiting import PATIENCE_SECONDS, until
 
 STANDBY = "standby"
 PATIENCE = 2 * PATIENCE_SECONDS
@@ -63,16 +65,17 @@ class Member:
     def submit(self) -> None:
         """Its session; its retry comes at once."""
         environ = {"RUN": RUN, "LOG": str(self.fleet.log), "CODES": str(self._codes)}
-        with self.client() as client:
-            self.session = client.session_create(
-                command=["sh", "-c", DETACHED],
-                environ=environ,
-                termination_grace_period=60,
-                retry_policy={"max_retries": 3, "retry_delay": 0.1, "jitter": "none"},
-            ).id
+        self.session = self.client.session_create(
+            command=["sh", "-c", DETACHED],
+            environ=environ,
+            termination_grace_period=60,
+            retry_policy={"max_retries": 3, "retry_delay": 0.1, "jitter": "none"},
+        ).id
 
+    @cached_property
     def client(self) -> Client:
-        return self.fleet.client(f"default/{self.name}")
+        """One for all questions: to make one takes longer than most answers."""
+        return self.fleet.clients.enter_context(self.fleet.client(f"default/{self.name}"))
 
     def finish(self, which: str, code: int = 0) -> None:
         """Let the `first` attempt end, or each `retry`, now or as soon as it has begun."""
@@ -106,8 +109,7 @@ class Member:
         return processes_of(Path(f"runs/{self.attempts()[attempt].id}-"))
 
     def attempts(self) -> list[Attempt]:
-        with self.client() as client:
-            return client.attempts(self.session)
+        return self.client.attempts(self.session)
 
     def statuses(self) -> list[str]:
         """Of the first attempt and, if there are more, of the last. On a busy machine, where a
@@ -122,19 +124,17 @@ class Member:
 
     def told(self, kind: str, attempt: int = 0) -> None:
         """Wait for an event of this type."""
-        with self.client() as client:
-            session = self.attempts()[attempt].id
-            self.wait(
-                lambda: any(each.type == kind for each in client.events(session)),
-                f"{self.name}: {kind}",
-            )
+        session = self.attempts()[attempt].id
+        self.wait(
+            lambda: any(each.type == kind for each in self.client.events(session)),
+            f"{self.name}: {kind}",
+        )
 
     def wait(self, condition: Callable[[], Any], what: str) -> None:
         until(condition, what, PATIENCE)
 
     def unfenced(self, attempt: int = 0) -> bool:
-        with self.client() as client:
-            events = list(client.events(self.attempts()[attempt].id))
+        events = self.client.events(self.attempts()[attempt].id)
         return any(each.data.get("unfenced") for each in events)
 
     def said(self) -> list[Report]:
@@ -180,6 +180,11 @@ class Fleet(Plant):
         self.names = [*(f"{name}@default/{name}" for name in members), f"{STANDBY}@{helped}"]
         self.log = directory / "runs.log"
         self.executors, self.twins = [], []
+        self.clients = ExitStack()
+
+    def __exit__(self, *_: object) -> None:
+        self.clients.close()
+        super().__exit__()
 
     def _add_executors(self, ports: list[int]) -> None:
         self.log.touch()

@@ -17,8 +17,8 @@ from reprise_client import ApiError, RepriseError, Session
 from reprise_client.transport import Transport
 from reprise_client.wire import Lease, LeaseKey, Report, Termination, Wire
 
-from tests.acceptance.running import PATIENCE_SECONDS
 from tests.faults.plant import LATE, LATE_PROJECT, Plant
+from tests.waiting import PATIENCE_SECONDS
 
 JOB_SET = "late"
 PATIENCE = 12.0

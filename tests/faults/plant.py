@@ -21,10 +21,11 @@ from executor.clock import boottime
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.worker.watchdog import EXIT_CODE as HUNG
 from tests.acceptance.broker import PrivateNode
-from tests.acceptance.running import ROOT, clean_environ, processes_of, until
+from tests.acceptance.running import ROOT, clean_environ, processes_of
 from tests.clock import SkewedClock
 from tests.faults import poison
 from tests.faults.proxy import Proxy
+from tests.waiting import until
 
 STOP_SECONDS = 60.0
 EXECUTORS = ("faults-0", "faults-1")

@@ -5,11 +5,28 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.wsgi import get_wsgi_application
 
+from reprise.monitoring import disk
+from reprise.standalone.web import Web, listen
 from sessions_app.models import Project
 from tests import factories
-from tests.agent import Agent, agent
+from tests.agent import Agent, Api, agent
+from tests.graphs import Graph
 from tests.people import World, make_world, undone
+from tests.receiver import Receiver, receiving
+
+
+@pytest.fixture(autouse=True)
+def database(db: None) -> None:
+    """All tests here may use the database; those that commit for real say so with a mark."""
+
+
+@pytest.fixture(autouse=True)
+def no_disk_is_watched() -> Iterator[None]:
+    """What a test has started by asking does not write in the next one."""
+    yield
+    disk.watch.stop()
 
 
 @pytest.fixture
@@ -35,3 +52,34 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
     """The people of the authorization tests, made once: each test is rolled back to it."""
     with django_db_blocker.unblock(), undone():
         yield make_world()
+
+
+@pytest.fixture
+def api(at: Project) -> Api:
+    """The API as ann has it, who submits to `at`."""
+    return Api(factories.token(factories.user("ann", project=at)))
+
+
+@pytest.fixture
+def graph(at: Project) -> Graph:
+    """GraphQL as an admin of the cluster has it."""
+    return Graph(factories.token(factories.user("root", superuser=True)))
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Somebody whom webhooks tell."""
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where the web server of standalone listens."""
+    with listen("127.0.0.1", 0) as listener:
+        web = Web(get_wsgi_application(), listener)
+        web.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            web.stop()

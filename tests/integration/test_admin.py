@@ -19,8 +19,6 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import World, operator, queries, records, text_of, url
 
-pytestmark = pytest.mark.django_db
-
 KINDS = [model._meta.label_lower.replace(".", "_") for model in admin.site._registry]
 RARE = {"django_celery_beat_clockedschedule", "django_celery_beat_solarschedule"}
 READ_ONLY = {

@@ -11,7 +11,6 @@ from sessions_app.models import FailureCategory
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, operator, text_of, url
 
-pytestmark = pytest.mark.django_db
 CATEGORY = "sessions_app_failurecategory"
 CODE_7 = "- onExitCodes: {operator: In, values: [7]}\n"
 MESSAGE = "- onTerminationMessage: {pattern: CUDA}\n- onConditions: [OOMKilled]\n"

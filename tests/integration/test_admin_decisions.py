@@ -13,7 +13,6 @@ from sessions_app.templatetags.reprise import coded
 from tests import factories
 from tests.integration.admin import operator, queries, text_of, url
 
-pytestmark = pytest.mark.django_db
 DECISION, SESSION = "sessions_app_retrydecision", "sessions_app_session"
 OOM = {"reason": "OOMKilled", "exit_code": 137}
 MORE = {

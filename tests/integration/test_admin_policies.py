@@ -18,7 +18,6 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, messages_of, operator, queries, text_of, url
 
-pytestmark = pytest.mark.django_db
 POLICY = "sessions_app_retrypolicy"
 EVIL = "<script>alert(1)</script>"
 OOM = {"action": "Retry", "onConditions": ["OOMKilled"]}

@@ -23,8 +23,6 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import World, errors_of, messages_of, operator, records, text_of, url
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def client() -> Client:

@@ -13,7 +13,6 @@ from tests.agent import Api
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, messages_of, operator, text_of, url
 
-pytestmark = pytest.mark.django_db
 DEFAULTS, SETTINGS = "sessions_app_retrydefaults", "sessions_app_retrysettings"
 
 

@@ -17,7 +17,6 @@ from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url
 from tests.integration.test_storm_limits import limits
 
-pytestmark = pytest.mark.django_db
 SESSIONS = "sessions_app_session"
 
 

@@ -13,7 +13,6 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.integration.admin import errors_of, operator, queries, text_of, url
 
-pytestmark = pytest.mark.django_db
 POLICY, PAGE = "sessions_app_retrypolicy", "/admin/sessions_app/retrypolicy/simulate/"
 HEAD = "apiVersion: reprise/v1\nkind: RetryPolicy\nmetadata: {name: draft}\nspec:\n"
 RETRY = HEAD + "  rules: [{name: code, action: Retry, onExitCodes: {operator: In, values: [1]}}]\n"

@@ -13,8 +13,6 @@ from reprise.models import ParkedTask
 from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url
 
-pytestmark = pytest.mark.django_db
-
 TASKS = "django_celery_beat_periodictask"
 PARKED = "reprise_parkedtask"
 

@@ -33,8 +33,6 @@ from tests.agent import Api
 from tests.audit import audited_acts
 from tests.integration.admin import operator, url
 
-pytestmark = pytest.mark.django_db
-
 QUEUE = "queues/acme/work/default/"
 
 

@@ -35,8 +35,6 @@ from tests.people import (
     undone,
 )
 
-pytestmark = pytest.mark.django_db
-
 # Third-party views, which have a permission of their own and change nothing.
 DOCUMENTATION = {"schema/", "docs/"}
 TOLD_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}

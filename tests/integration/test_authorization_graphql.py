@@ -27,8 +27,6 @@ from tests.people import (
     undone,
 )
 
-pytestmark = pytest.mark.django_db
-
 TOLD_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}
 _STATUS = {"INVALID": 400, "NOT_PERMITTED": 403, "NOT_FOUND": 404, "CONFLICT": 409}
 _TURNED_AWAY = {**REJECTED, **dict.fromkeys(EXECUTORS, 403)}

@@ -12,8 +12,6 @@ import yaml
 from tests.integration.authorization_table import EXPECTED, document
 from tests.people import SECRET, UNSEEN, World
 
-pytestmark = pytest.mark.django_db
-
 LISTS = [
     path
     for method, path in EXPECTED

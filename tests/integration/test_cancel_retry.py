@@ -10,21 +10,15 @@ from sessions_app.api.render.session_render import decision_json, decision_line,
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.models import Project, RetryDecision, Session
+from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import agent, failed, running
 from tests.audit import audited_acts
-from tests.factories import policy, project, reread, settle, submit, tip
+from tests.factories import decision, policy, project, reread, settle, submit, tip
 from tests.invariants import check_all
-
-pytestmark = pytest.mark.django_db
-
-
-def decision(session: Session) -> RetryDecision:
-    return RetryDecision.objects.get(session=session)
 
 
 def retry(session: Session) -> Session:

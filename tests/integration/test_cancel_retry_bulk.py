@@ -20,8 +20,6 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def project() -> Project:

@@ -27,7 +27,8 @@ from reprise.standalone.web import Web, listen
 from scheduler.models import Executor
 from sessions_app.wakeups import WORK_CHANNEL
 from tests.factories import executor, project, token, user
-from tests.integration.test_operations import beats, database_url, until
+from tests.integration.test_operations import beats, database_url
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

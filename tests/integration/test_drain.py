@@ -19,8 +19,6 @@ from tests.factories import policy, reread, submit, user
 from tests.invariants import check_all
 from tests.racing import locked
 
-pytestmark = pytest.mark.django_db
-
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
 NOTHING = Drained(0, 0, 0, 0)
 

@@ -12,8 +12,6 @@ from tests.factories import policy, reread, submit
 from tests.integration.admin import operator, text_of, url
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 ONE = "executors/one/"
 
 

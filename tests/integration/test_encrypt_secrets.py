@@ -2,7 +2,6 @@
 
 import io
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from sessions_app.webhooks.url_guard import Guard
 from tests import factories
 from tests.audit import audited_acts
 from tests.dumped import everything_stored
-from tests.receiver import Receiver, receiving
+from tests.receiver import Receiver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,12 +35,6 @@ PLAIN = "whsec_" + "A" * 43 + "="
 def _first_key(settings: Any) -> None:
     settings.ENCRYPTION_KEYS = EncryptionKeys([FIRST])
     settings.WEBHOOK_GUARD = Guard.of(["127.0.0.0/8"], [], http=True)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as made:
-        yield made
 
 
 def webhook(at: Project, url: str = "http://127.0.0.1:9/hook") -> WebhookEndpoint:

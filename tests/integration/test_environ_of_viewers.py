@@ -17,8 +17,6 @@ from tests.agent import Api, agent, failed
 from tests.graphs import Graph, nodes
 from tests.people import World
 
-pytestmark = pytest.mark.django_db
-
 VALUE = "swordfish"
 ENVIRON = {"PASSWORD": VALUE, "EMPTY": ""}
 POD = {

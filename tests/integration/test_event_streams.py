@@ -19,6 +19,7 @@ from sessions_app.services.access.tokens import token_revoke
 from tests.factories import policy, project, settle, start, submit, token, user
 from tests.factories import tip as newest
 from tests.streaming import PATIENCE, EventReader, Told, served, write_event
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,13 +49,6 @@ def stream_of(api: str, name: str = SET) -> str:
 
 def ids(told: list[Told]) -> list[int]:
     return [each.data["id"] for each in told]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def connections() -> int:

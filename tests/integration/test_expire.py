@@ -14,8 +14,6 @@ from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 NOTHING = ExpireResult(0, 0, 0)
 
 

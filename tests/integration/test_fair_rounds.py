@@ -20,17 +20,10 @@ from tests.factories import executor, policy, project, queue, submit, user
 from tests.invariants import check_all
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def at() -> Project:
     return project()
-
-
-@pytest.fixture
-def played() -> Agent:
-    return agent("one")
 
 
 def waiting(at: Project, count: int, queue: str = "default", **fields: Any) -> list[UUID]:

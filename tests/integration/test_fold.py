@@ -27,8 +27,6 @@ from tests.factories import policy, project, submit, user
 from tests.integration.test_storm_limits import due_again
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 LONG_AGO = timedelta(days=1)
 Item = TypeVar("Item")
 

@@ -11,15 +11,9 @@ from tests import factories
 from tests.graphs import Graph, nodes
 from tests.mutations import done
 
-pytestmark = pytest.mark.django_db
 ENTRY = """{ id time actor automatic door via action objectType objectId project domain
     rootSessionId before after data }"""
 BELOW = f"{{ edges {{ cursor node {ENTRY} }} pageInfo {{ hasNextPage endCursor }} }}"
-
-
-@pytest.fixture
-def graph(at: Project) -> Graph:
-    return Graph(factories.token(factories.user("root", superuser=True)))
 
 
 def audit(graph: Graph, **asked: Any) -> Any:

@@ -29,7 +29,6 @@ from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.graphs import Graph, nodes
 
-pytestmark = pytest.mark.django_db
 ROWS = 30
 Way = tuple[tuple[str, bool], ...]
 """Names of fields, and whether each of them is a page."""

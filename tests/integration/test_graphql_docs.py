@@ -15,7 +15,6 @@ from sessions_app.models import Project
 from tests import factories
 from tests.graphs import Graph
 
-pytestmark = pytest.mark.django_db
 TEXT = (Path(settings.BASE_DIR) / "docs" / "graphql.md").read_text()
 
 

@@ -13,7 +13,6 @@ from sessions_app.models import AuditEntry, Project
 from tests import factories
 from tests.graphs import ADDRESS, Graph
 
-pytestmark = pytest.mark.django_db
 VIEWER = "{ viewer { username clusterAdmin tokenName readOnly project } }"
 PROBLEM = "application/problem+json"
 

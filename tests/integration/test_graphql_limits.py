@@ -11,8 +11,6 @@ from sessions_app.models import Project
 from tests import factories
 from tests.graphs import ADDRESS, Graph
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def graph(at: Project) -> Graph:

@@ -1,8 +1,6 @@
 """Every mutation beside the call of REST that does the same: same rows, same refusals."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
-from django.db import models, transaction
+from django.db import models
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from retry.policies.categories import FailureCategory
@@ -31,8 +29,8 @@ from tests import factories
 from tests.graphs import Graph
 from tests.mutation_table import NO_MUTATION, PAIRS, Pair, route_of
 from tests.mutations import change
+from tests.people import undone
 
-pytestmark = pytest.mark.django_db
 PEOPLE = ("admin", "read_only", "viewer", "stranger")
 CODES = {"INVALID": 400, "NOT_PERMITTED": 403, "NOT_FOUND": 404, "CONFLICT": 409, "OUTDATED": 412}
 
@@ -99,14 +97,6 @@ def _ids(at: Project, token: str, membership: Membership) -> dict[str, str]:
         "membership": str(membership.pk),
         "token": token[:PREFIX_LENGTH],
     }
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """What is done inside did not happen."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
 
 
 KINDS: list[Any] = [User, *apps.get_app_config("sessions_app").get_models()]

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import settings
 
 from reprise.graphql.schema import root_fields
@@ -14,7 +13,6 @@ from sessions_app.models.tenants import Role
 from tests import factories
 from tests.graphs import Graph
 
-pytestmark = pytest.mark.django_db
 TEXT = (Path(settings.BASE_DIR) / "docs" / "graphql.md").read_text()
 CHANGING = TEXT.partition("## Changing things")[2].partition("\n## ")[0]
 

@@ -11,8 +11,6 @@ from tests import factories
 from tests.graphs import Graph
 from tests.mutations import change, done, refusal
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def ann(at: Project) -> User:

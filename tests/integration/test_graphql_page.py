@@ -5,14 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import settings as configured
 from django.test import Client
 
 from tests import factories
 from tests.graphs import ADDRESS
 
-pytestmark = pytest.mark.django_db
 VENDORED = Path(configured.BASE_DIR) / "sessions_app/static/reprise/graphiql"
 DOCS = "/api/v2/docs/"
 HTML = {"Accept": "text/html,application/xhtml+xml"}

@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import pytest
 from graphene.utils.str_converters import to_camel_case
 
 from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults
-from tests import factories
 from tests.graphs import Graph
 from tests.mutations import change, done, refusal
-
-pytestmark = pytest.mark.django_db
 
 FIELDS = f"{{ {' '.join(map(to_camel_case, InlinePolicy.model_fields))} nulls }}"
 BOUNDS = "{ maxRetries maxPreemptionRetries maxChainDuration minRetryDelay }"
@@ -26,11 +22,6 @@ STORED = {
     "max_retry_delay": None,
 }
 """`max_chain_duration` and `max_preemption_retries` are not set; one that is null is."""
-
-
-@pytest.fixture
-def graph(at: Project) -> Graph:
-    return Graph(factories.token(factories.user("root", superuser=True)))
 
 
 def stored(project: Project) -> dict[str, Any]:

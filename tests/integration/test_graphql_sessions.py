@@ -9,8 +9,6 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.graphs import Graph, nodes
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def graph(at: Project) -> Graph:

@@ -7,14 +7,8 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api
 
-pytestmark = pytest.mark.django_db
 BODY = {"project": "acme/work", "command": ["true"]}
 LONGEST = "k" * 200
-
-
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
 
 
 def create(api: Api, key: str, **more: object) -> tuple[int, dict[str, object]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from scheduler.models import Lease
@@ -21,8 +22,6 @@ from tests import invariants
 from tests.agent import agent, failed, running
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import CHECKS, check_all
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -51,6 +50,12 @@ def sessions(session: Session) -> Any:
 
 def decisions(session: Session) -> Any:
     return RetryDecision.objects.filter(session=session)
+
+
+def without_trigger(name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(f"DROP TRIGGER {name} ON sessions_app_session")
 
 
 def without_constraint(name: str) -> None:
@@ -142,12 +147,12 @@ def begin_after_the_cancel(records: dict[str, Session]) -> None:
 
 
 def count_twice(records: dict[str, Session]) -> None:
-    without_constraint("session_counters_add_up")
+    without_trigger("session_counters")
     sessions(records["child"]).update(retry_counters={"inline/failure": 1, "manual": 1})
 
 
 def pay_nothing(records: dict[str, Session]) -> None:
-    without_constraint("session_counters_add_up")
+    without_trigger("session_counters")
     sessions(records["child"]).update(retry_counters={})
 
 
@@ -230,6 +235,18 @@ def keep_a_row(records: dict[str, Session]) -> None:
 
 def lose_a_specification(records: dict[str, Session]) -> None:
     SessionSpec.objects.filter(pk=records["waiting"].spec_id)._raw_delete("default")
+
+
+def test_the_database_refuses_counters_that_do_not_add_up(sound: dict[str, Session]) -> None:
+    child = sessions(sound["child"])
+    for wrong in ({"inline/failure": 2}, {}):
+        with pytest.raises(IntegrityError, match="do not add up"), transaction.atomic():
+            child.update(retry_counters=wrong)
+    copied = sound["parent"]
+    copied.pk = copied.root_id = uuid4()
+    copied.creation_id, copied.retry_counters = "copied", {"manual": 1}
+    with pytest.raises(IntegrityError, match="do not add up"), transaction.atomic():
+        copied.save(force_insert=True)
 
 
 BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {

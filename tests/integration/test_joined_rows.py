@@ -8,8 +8,6 @@ from sessions_app.db.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, RetryDecision, Session
 from tests import factories
 
-pytestmark = pytest.mark.django_db
-
 READ = JoinedRows(
     """
     SELECT {columns} FROM sessions_app_session s

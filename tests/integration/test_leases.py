@@ -18,8 +18,6 @@ from tests.factories import executor, policy, project, queue, reread, submit, to
 from tests.invariants import check_all
 from tests.quantities import AMOUNTS
 
-pytestmark = pytest.mark.django_db
-
 
 def test_a_lease_says_all_that_is_to_run(at: Project, played: Agent) -> None:
     session = submit(

@@ -13,8 +13,6 @@ from sessions_app.models import Project
 from tests import factories
 from tests.agent import Api
 
-pytestmark = pytest.mark.django_db
-
 MANY = 1_000
 # Of two owners, half of them failed in the same way; their ids tell the time, as all ids do.
 _MANY = """

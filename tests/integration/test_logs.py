@@ -10,8 +10,6 @@ from tests import factories
 from tests.agent import Agent, Api, agent, running
 from tests.factories import project, submit
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def session(played: Agent) -> Session:

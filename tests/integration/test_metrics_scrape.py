@@ -81,7 +81,7 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
             assert client.post(door, json={"query": "{ no }"}).status_code == 400
             deadline = time.monotonic() + 60
             while not (
-                Heartbeat.objects.exists()
+                Heartbeat.objects.filter(part="worker").exists()
                 and value("reprise_webhook_attempts_total", outcome="delivered")
                 and value(
                     "reprise_task_runs_total",

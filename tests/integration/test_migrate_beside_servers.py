@@ -17,7 +17,7 @@ from django.db import connection
 
 from reprise.postgresql.direct import parameters
 from sessions_app.locks import AdvisoryLock
-from tests.integration.test_operations import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 

@@ -37,6 +37,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("sessions_app", "0024_secrets"): {"changing-column-type"},
     # A longer varchar: see `test_a_longer_varchar_writes_nothing`.
     ("sessions_app", "0026_longer_creation_ids"): {"changing-column-type"},
+    # A trigger of the same transaction checks the same.
+    ("sessions_app", "0028_counters_trigger"): {"ban-drop-constraint"},
 }
 """Migration -> rules that it may break."""
 

@@ -17,10 +17,8 @@ from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.resources.policies import policy_apply
-from tests.factories import policy, project, settle, start, submit, tip, token, user
+from tests.factories import decision, policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all
-
-pytestmark = pytest.mark.django_db
 
 OOM = {"reason": "OOMKilled", "exit_code": 137}
 PREEMPTED = {"conditions": ("Preempted",)}
@@ -66,10 +64,6 @@ def category(name: str, *matchers: dict[str, Any]) -> None:
         position=CategoryRow.objects.count(),
         matchers=[matcher.document() for matcher in checked.matchers],
     )
-
-
-def decision(session: Session) -> RetryDecision:
-    return RetryDecision.objects.get(session=session)
 
 
 def next_attempt(session: Session) -> Session:

@@ -24,8 +24,6 @@ from tests.audit import audited_acts
 from tests.factories import settle, submit, tip, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 GROWS: dict[str, Any] = {
     "action": "Retry",
     "onConditions": ["OOMKilled"],

@@ -22,8 +22,6 @@ from tests.agent import Agent, agent
 from tests.factories import executor, named_policy, project, submit, tip, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 APART: dict[str, Any] = {
     "retryLimit": 9,
     "backoff": {"initialDelay": "0s"},

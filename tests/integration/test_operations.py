@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +32,7 @@ from reprise.upkeep.restored import JUMP
 from reprise.worker import heartbeats
 from sessions_app.models import SessionEvent
 from tests.factories import policy, project, settle, start, submit, token, user
+from tests.waiting import until
 
 FORK = """
 import os
@@ -77,12 +78,13 @@ def admin_token() -> str:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test asks the parts anew; a test's uncommitted rows are seen by its own connection."""
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(health, "_disk", disk.DiskWatch())
+    monkeypatch.setattr(disk, "watch", disk.DiskWatch())
     monkeypatch.setattr(disk, "PERIOD_SECONDS", 0.2)
-    monkeypatch.setattr(disk, "IDLE_SECONDS", 0.0)
+    yield
+    disk.watch.stop()
 
 
 def beats(part: str, age: float, name: str = "one") -> None:
@@ -247,13 +249,6 @@ def test_a_dead_broker_is_named_in_time(
         assert body["database"]["state"] == body["worker"]["state"] == "alive"
     assert client.get("/readyz?exclude=broker").status_code == 200
     until_no_probe_runs()
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def until_no_probe_runs() -> None:

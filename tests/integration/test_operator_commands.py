@@ -13,8 +13,6 @@ from sessions_app.models import ApiToken, Project
 from sessions_app.services.access.tokens import token_find
 from tests.audit import audited_acts
 
-pytestmark = pytest.mark.django_db
-
 
 def _say(*command: str) -> str:
     out = io.StringIO()

@@ -17,8 +17,6 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Api, admin, agent
 from tests.factories import executor, policy, project, queue, settle, start, submit, token, user
 
-pytestmark = pytest.mark.django_db
-
 PATH = "overview/"
 NODE = {"name": "n", "allocatable": {"cpu": "8"}, "free": {"cpu": "8"}}
 LATER = policy(retry_delay=3600)

@@ -1,13 +1,9 @@
 """An executor that may do nothing at present: its leases cost the sessions nothing."""
 
-import pytest
-
 from scheduler.models import Executor, Lease
 from sessions_app.core.states import Status
 from sessions_app.models import Session, SessionEvent
 from tests import agent, factories
-
-pytestmark = pytest.mark.django_db
 
 
 def _trouble(player: agent.Agent, session: Session) -> str:

@@ -6,8 +6,6 @@ from django.test import Client
 
 from tests import factories
 
-pytestmark = pytest.mark.django_db
-
 
 def directives(path: str, person: User | None) -> dict[str, list[str]]:
     """Return the policy of an answer, by directive."""

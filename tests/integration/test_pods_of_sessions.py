@@ -13,13 +13,6 @@ from tests import factories
 from tests.agent import Api, agent
 from tests.unit.retry.recorded import condition, recorded
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
-
 
 def create(api: Api, **fields: Any) -> Any:
     return api.post("sessions/", {"project": "acme/work", "command": ["true"], **fields})

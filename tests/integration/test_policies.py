@@ -11,7 +11,6 @@ from sessions_app.in_force.named_policies import named_policies
 from sessions_app.models import (
     AuditLog,
     Project,
-    Queue,
     RetryPolicy,
     RetryPolicyRevision,
     RetrySettings,
@@ -19,13 +18,11 @@ from sessions_app.models import (
 )
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.resources.policies import Applied, Deleted, policy_apply, policy_delete
-from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.audit import audited_acts
-
-pytestmark = pytest.mark.django_db
+from tests.factories import attach, default_queue
 
 CLUSTER = ConfigScope()
 
@@ -43,15 +40,6 @@ def document(name: str = "ml", scope: dict[str, Any] | None = None, **spec: Any)
 
 def apply(name: str = "ml", scope: ConfigScope = CLUSTER, **spec: Any) -> Applied:
     return policy_apply(document(name, **spec), scope, by="ann")
-
-
-def attach(queue: Queue, *names: str) -> None:
-    queue.retry_policies = list(names)
-    queue_save(queue, by="ann", fields=["retry_policies"])
-
-
-def default_queue(project: Project) -> Queue:
-    return Queue.objects.select_related("project__domain").get(project=project, is_default=True)
 
 
 class TestRevisions:

@@ -11,7 +11,6 @@ from sessions_app.core.errors import Conflict, DomainError, InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.named_policies import named_policies
 from sessions_app.models import (
-    Project,
     Queue,
     RetryPolicy,
     RetryPolicyRevision,
@@ -19,9 +18,9 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.services.resources.policies import Deleted, policy_delete
-from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
+from tests.factories import attach, default_queue
 from tests.racing import race
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,15 +30,6 @@ CLUSTER = ConfigScope()
 
 def apply(name: str = "ml", scope: ConfigScope = CLUSTER, **spec: Any) -> RetryPolicy:
     return factories.named_policy(name, project=scope.project, domain=scope.domain, **spec)
-
-
-def attach(queue: Queue, *names: str) -> None:
-    queue.retry_policies = list(names)
-    queue_save(queue, by="ann", fields=["retry_policies"])
-
-
-def default_queue(project: Project) -> Queue:
-    return Queue.objects.select_related("project__domain").get(project=project, is_default=True)
 
 
 ROUNDS = 8

@@ -14,8 +14,6 @@ from tests.agent import Api, admin
 from tests.audit import audited_acts
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 MATCHERS = [{"onConditions": ["OOMKilled"]}]
 
 

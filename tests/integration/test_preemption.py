@@ -13,18 +13,16 @@ from scheduler.models import Executor, Lease
 from scheduler.services.expire import leases_expire
 from sessions_app import wakeups
 from sessions_app.core.errors import DomainError, NotFound
-from sessions_app.models import Project, RetryDecision, Session, SessionEvent
+from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt, sessions_preempt
 from tests.agent import Agent, Api, admin, agent, running
 from tests.audit import audited_acts
-from tests.factories import policy, reread, submit, tip, token, user
+from tests.factories import decision, policy, reread, submit, tip, token, user
 from tests.invariants import check_all
 from tests.unit.retry.recorded import recorded
-
-pytestmark = pytest.mark.django_db
 
 WHY = "preempted by eve: make room"
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
@@ -41,10 +39,6 @@ def preempted(at: Project, played: Agent, **fields: Any) -> Session:
     session = running(played, submit(at, **{"retry_policy": policy(), **fields}))
     session_preempt(session.pk, by="eve", reason="make room")
     return reread(session)
-
-
-def decision(session: Session) -> RetryDecision:
-    return RetryDecision.objects.get(session=session)
 
 
 def events(session: Session) -> int:

@@ -7,14 +7,12 @@ import pytest
 
 from retry.evidence.termination import Termination
 from sessions_app import wakeups
-from sessions_app.models import Project, RetryDecision, Session, SessionEvent
+from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from tests.agent import Agent, agent, running
-from tests.factories import policy, submit, tip
+from tests.factories import decision, policy, submit, tip
 from tests.invariants import check_all
-
-pytestmark = pytest.mark.django_db
 
 GRACE = 300.0
 PREEMPTED = Termination(conditions=("Preempted",))
@@ -30,10 +28,6 @@ def preempted(
     sessions_settle({session.pk: End(termination, confirmed=False)})
     session.refresh_from_db()
     return session
-
-
-def decision(session: Session) -> RetryDecision:
-    return RetryDecision.objects.get(session=session)
 
 
 def waits(session: Session) -> timedelta:

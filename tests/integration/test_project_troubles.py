@@ -15,8 +15,6 @@ from sessions_app.models import Project, Session
 from tests.agent import Agent, admin, agent
 from tests.factories import project, queue, submit
 
-pytestmark = pytest.mark.django_db
-
 GONE = 'namespaces "reprise-acme--work" not found (404)'
 
 

@@ -25,8 +25,6 @@ from tests.audit import audited_acts
 from tests.factories import named_policy, policy, project, quotas, settle, submit
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 NODE = {"name": "n1", "allocatable": {"cpu": "64", "memory": "64Gi", "gpu": "8"}}
 
 

@@ -16,8 +16,6 @@ from tests.agent import Agent, agent, running
 from tests.factories import policy, reread, submit, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def session(at: Project, played: Agent) -> Session:

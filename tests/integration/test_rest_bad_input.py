@@ -18,8 +18,7 @@ from sessions_app.models import (
 )
 from tests import factories
 from tests.agent import Agent, Api, agent
-
-pytestmark = pytest.mark.django_db
+from tests.factories import body
 
 HUGE = 10**400
 OUR_TABLES = (Session, SessionSpec, SessionEvent, RetryDefaults, RetrySettings, AuditEntry)
@@ -55,10 +54,6 @@ def refused(response: Any, field: str | None = None, status: int = 400) -> dict[
         assert any(name == field or name.startswith((f"{field}.", f"{field}[")) for name in errors)
         assert all(text for texts in errors.values() for text in texts)
     return errors
-
-
-def body(**fields: Any) -> dict[str, Any]:
-    return {"project": "acme/work", "command": ["true"], **fields}
 
 
 FIELDS: dict[str, tuple[Any, ...]] = {

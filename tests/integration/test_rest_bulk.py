@@ -10,17 +10,7 @@ from sessions_app.models import Project, RetryDefaults, Session, SessionSpec
 from sessions_app.models.tenants import Role
 from tests import factories, invariants
 from tests.agent import Api
-
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
-
-
-def body(**fields: Any) -> dict[str, Any]:
-    return {"project": "acme/work", "command": ["true"], **fields}
+from tests.factories import body
 
 
 def submit(api: Api, *items: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,8 +30,6 @@ from tests.audit import audited_acts
 from tests.integration.test_storm_limits import due_again, limits
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def ann(at: Project) -> User:

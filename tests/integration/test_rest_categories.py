@@ -16,8 +16,6 @@ from tests.agent import Api
 from tests.audit import audited_acts
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 PATH = "failure-categories/"
 CUDA = f"{PATH}cuda_error/"
 MATCHERS: list[dict[str, Any]] = [

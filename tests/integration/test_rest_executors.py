@@ -21,8 +21,6 @@ from tests.agent import Agent, Api, admin, agent, running
 from tests.audit import audited_acts
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 PATH = "executors/"
 RACK = f"{PATH}rack-1/"
 NODE = {

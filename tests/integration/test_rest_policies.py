@@ -16,8 +16,7 @@ from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
 from tests.agent import Api
-
-pytestmark = pytest.mark.django_db
+from tests.factories import default_queue
 
 PATH = "retry-policies/"
 ML = f"{PATH}ml-training/"
@@ -73,10 +72,6 @@ def specs(**spec: Any) -> dict[str, Any]:
 @pytest.fixture
 def api(at: Project) -> Api:
     return Api(factories.token(factories.user("root", superuser=True)))
-
-
-def default_queue(project: Project) -> Queue:
-    return Queue.objects.select_related("project__domain").get(project=project, is_default=True)
 
 
 def attach(queue: Queue, *names: str) -> None:

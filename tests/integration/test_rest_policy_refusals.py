@@ -17,7 +17,6 @@ from tests.integration.test_rest_policies import (
 )
 
 __all__ = ["api"]
-pytestmark = pytest.mark.django_db
 
 
 def rule(**fields: Any) -> dict[str, Any]:

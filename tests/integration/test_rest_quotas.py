@@ -10,8 +10,6 @@ from tests.agent import Api, agent, running
 from tests.audit import audited_acts
 from tests.factories import quotas, submit, user
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def api() -> Api:

@@ -11,8 +11,6 @@ from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
 
-pytestmark = pytest.mark.django_db
-
 CLUSTER = "retry-defaults/cluster/"
 DOMAIN = "retry-defaults/domains/acme/"
 PROJECT = "retry-defaults/projects/acme/work/"

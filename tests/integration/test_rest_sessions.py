@@ -15,17 +15,7 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.agent import Api, agent, failed, running
 from tests.audit import audited_acts
-
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
-
-
-def body(**fields: Any) -> dict[str, Any]:
-    return {"project": "acme/work", "command": ["true"], **fields}
+from tests.factories import body
 
 
 def ids(api: Api, query: str = "") -> list[str]:

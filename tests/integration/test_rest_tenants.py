@@ -27,8 +27,6 @@ from tests.agent import Api, admin
 from tests.audit import audited_acts
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def api() -> Api:

@@ -19,8 +19,6 @@ from tests.agent import Api
 from tests.audit import audited_acts
 from tests.racing import race, uncommitted, waited
 
-pytestmark = pytest.mark.django_db
-
 PATH = "tokens/"
 
 

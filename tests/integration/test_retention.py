@@ -31,8 +31,6 @@ from tests.factories import policy, project, settle, start, submit, tip, token, 
 from tests.invariants import check_all
 from tests.racing import locked
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def work() -> Project:

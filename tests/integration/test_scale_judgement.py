@@ -13,8 +13,6 @@ from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 
-pytestmark = pytest.mark.django_db
-
 
 class Chain:
     """A session that failed, its retry, which succeeded, and the scope of both."""

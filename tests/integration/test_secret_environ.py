@@ -35,11 +35,6 @@ def _first_key(settings: Any) -> None:
     settings.ENCRYPTION_KEYS = EncryptionKeys([FIRST])
 
 
-@pytest.fixture
-def api(at: Project) -> Api:
-    return Api(factories.token(factories.user("ann", project=at)))
-
-
 def fail(played: Agent, session_id: str) -> None:
     played.start(UUID(session_id))
     played.fail(UUID(session_id))

@@ -14,15 +14,8 @@ from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from tests.agent import agent, failed, running
-from tests.factories import policy, settle, submit, tip, user
+from tests.factories import decision, policy, settle, submit, tip, user
 from tests.invariants import check_all
-
-pytestmark = pytest.mark.django_db
-
-
-def decision(session: Session) -> RetryDecision:
-    return RetryDecision.objects.get(session=session)
-
 
 ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str, str]] = {
     "retried": ({}, {}, "kernel_nonzero_exit", "inline_retry", "scheduled"),

@@ -16,8 +16,6 @@ from tests import factories
 from tests.agent import Api
 from tests.unit.retry.recorded import recorded
 
-pytestmark = pytest.mark.django_db
-
 PATH = "retry-policies/simulate/"
 
 

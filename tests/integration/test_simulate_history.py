@@ -21,8 +21,6 @@ from tests import factories
 from tests.agent import Api
 from tests.factories import named_policy, settle, start, submit, tip
 
-pytestmark = pytest.mark.django_db
-
 PATH = "retry-policies/simulate/"
 FAILED: dict[str, Any] = {"exit_code": 1}
 PREEMPTED: dict[str, Any] = {"conditions": ("Preempted",)}

@@ -4,16 +4,13 @@ import json
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from django.core.wsgi import get_wsgi_application
 from django.utils import timezone
 
-from reprise.standalone.web import Web, listen
 from sessions_app.api.simulate.run import SIMULATIONS
 from sessions_app.models import LogChunk, Project, Session, SessionEvent
 from tests.factories import project, submit, token, user
@@ -27,17 +24,6 @@ BURST, BURSTS = 300, 5
 PIECE = 256 * 1024
 PIECES = 40
 """More than what the sockets of this machine take in."""
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with listen("127.0.0.1", 0) as listener:
-        web = Web(get_wsgi_application(), listener)
-        web.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            web.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -23,17 +23,11 @@ from sessions_app.locks import AdvisoryLock, hold_if_free
 from sessions_app.models import Session
 from tests.factories import policy, project, settle, submit
 from tests.integration.admin import operator, text_of, url
+from tests.waiting import until
 
 TAKE = "SELECT pg_try_advisory_lock(%s)"
 RETRIES = "sessions_app.tasks.sweep_retries"
 DOING = "runs the sweeps of deadlines itself"
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.fixture

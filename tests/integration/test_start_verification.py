@@ -24,8 +24,6 @@ from tests.unit.retry.recorded import condition, container, recorded
 from tests.unit.test_pod_status import pod as bare_pod
 from tests.unit.test_pod_status import waiting
 
-pytestmark = pytest.mark.django_db
-
 TIMES = ("verify_at", "pod_created_at", "initializing_since", "granted_at")
 
 

@@ -15,8 +15,6 @@ from tests.agent import Agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 BODY: dict[str, Any] = {"limits": {"max_sessions": 9}, "nodes": [], "runs": []}
 
 

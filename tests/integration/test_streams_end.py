@@ -13,8 +13,8 @@ from scheduler.models import Executor, Lease
 from sessions_app.models import LogChunk, Project, Session
 from sessions_app.services.access.tokens import token_revoke
 from tests import factories
-from tests.integration.test_event_streams import until
 from tests.streaming import PATIENCE, EventReader, served
+from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

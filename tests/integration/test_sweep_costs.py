@@ -16,8 +16,6 @@ from sessions_app.services.chains.settle import End, sessions_settle
 from tests.factories import policy, project, submit, user
 from tests.invariants import check_all
 
-pytestmark = pytest.mark.django_db
-
 MANY = 120
 
 

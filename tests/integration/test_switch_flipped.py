@@ -1,4 +1,4 @@
-"""The switch is flipped while ten thousand retries wait: held at once, none lost, none twice."""
+"""The switch is flipped while thousands of retries wait: held at once, none lost, none twice."""
 
 from collections import Counter
 from datetime import datetime
@@ -26,9 +26,9 @@ from tests.invariants import check_all
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-MANY = 10_000
 RUN = BATCH * MAX_BATCHES
-LIMIT = 3000
+MANY = RUN + 1000
+LIMIT = 1500
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def run_all(publisher: Unstarted, task: Any) -> int:
     return runs
 
 
-def test_ten_thousand_are_held_and_come_back_paced(publisher: Unstarted, owner: User) -> None:
+def test_thousands_are_held_and_come_back_paced(publisher: Unstarted, owner: User) -> None:
     off, other = project(), project()
     failed(off, owner, MANY)
     (free,) = failed(other, owner, 1)

@@ -15,8 +15,6 @@ from tests import factories
 from tests.agent import Agent, Api
 from tests.racing import race
 
-pytestmark = pytest.mark.django_db
-
 WHO = "whoami/"
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from django.core.wsgi import get_wsgi_application
 
-from reprise.standalone.web import Web, listen
 from tests.factories import token, user
 from tests.streaming import PATIENCE
 
@@ -30,17 +28,6 @@ def limits(settings: Any) -> Any:
     # The proxy is trusted: tests play clients at many addresses.
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     return change
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with listen("127.0.0.1", 0) as listener:
-        web = Web(get_wsgi_application(), listener)
-        web.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            web.stop()
 
 
 def begin(port: int, address: str, head: str = LOGIN, body: bytes = b"user") -> socket.socket:

@@ -7,8 +7,6 @@ import pytest
 from tests import factories
 from tests.agent import Api
 
-pytestmark = pytest.mark.django_db
-
 UNKNOWN = "no project acme/wrok that you may see; did you mean acme/work?"
 LISTS = ("sessions", "queues", "webhooks", "memberships", "tokens", "job-sets")
 FIELDS = ("queues", "webhooks", "memberships", "tokens", "jobSets")

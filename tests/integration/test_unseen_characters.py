@@ -10,8 +10,6 @@ from sessions_app.models import ApiToken, Project, Session
 from tests import factories
 from tests.agent import Api
 
-pytestmark = pytest.mark.django_db
-
 UNSEEN = {
     "zero width space": "\u200b", "zero width joiner": "\u200d", "right-to-left mark": "\u200f",
     "right-to-left override": "\u202e", "isolate": "\u2066", "word joiner": "\u2060",

@@ -23,8 +23,6 @@ from sessions_app.templatetags.reprise import ago, duration, until
 from sessions_app.templatetags.timeline import chain_picture
 from tests import factories
 
-pytestmark = pytest.mark.django_db
-
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT_ONCE = {"retry_delay": 0.000_001, "jitter": "none"}
 LATER = {"max_retries": 3, "retry_delay": 3600.0}

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -42,12 +41,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _receivers_of_this_machine(settings: Any) -> None:
     settings.WEBHOOK_GUARD = Guard.of(["127.0.0.0/8"], [], http=True)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as made:
-        yield made
 
 
 def webhook(at: Project, receiver: Receiver, *types: str) -> WebhookEndpoint:

@@ -10,8 +10,6 @@ from sessions_app.models import Project, Session
 from tests.agent import Agent, Api, admin, agent
 from tests.factories import project, queue, submit
 
-pytestmark = pytest.mark.django_db
-
 
 @pytest.fixture
 def at() -> Project:

@@ -15,8 +15,6 @@ from django.utils import timezone
 
 from tests import factories
 
-pytestmark = pytest.mark.django_db
-
 LIMIT = 10
 RIGHT = "correct horse battery"
 DOORS = ("/login/", "/admin/login/")

@@ -7,7 +7,8 @@ from typing import Any
 from executor.drivers.kubernetes.pod_names import SESSION
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.apiserver import ApiServer
-from tests.unit.executor.conftest import AgentProcess, until
+from tests.unit.executor.conftest import AgentProcess
+from tests.waiting import until
 
 PROJECT = "default/tests"
 NAMESPACE = "reprise-default--tests"

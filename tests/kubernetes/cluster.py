@@ -18,7 +18,7 @@ from executor.drivers.kubernetes.api import JSON_KIND, Access, Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists, NotThere
 from tests.kubernetes.apiserver import RBAC
 from tests.kubernetes.manifests import EXECUTOR_RBAC, documents
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 GROUP = "rbac.authorization.k8s.io"
 KUBECONFIG, IMAGE = "REPRISE_TEST_KUBECONFIG", "REPRISE_TEST_IMAGE"
@@ -68,7 +68,7 @@ class TestCluster:
 
     def tear_down(self) -> None:
         """Also what the executor would have: it may have been killed."""
-        until(self._no_pods, self.patience)
+        until(self._no_pods, seconds=self.patience)
         for path in (
             f"{RBAC}/clusterrolebindings/{self.name}",
             f"{RBAC}/clusterroles/{self.name}",

@@ -16,12 +16,12 @@ from tests.acceptance.running import (
     ended,
     reached,
     submit,
-    until,
 )
 from tests.kubernetes.agent import path_of, purge
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.kubelet import Kubelet
 from tests.prepared import copy_database
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.manifests import CREATE_NAMESPACES_RBAC
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

@@ -17,7 +17,8 @@ from retry.evidence.termination import Termination
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.apiserver import ADMIN, binaries
 from tests.kubernetes.cluster import MISSING, PATIENCE_SECONDS, TestCluster, named_cluster
-from tests.unit.executor.conftest import AgentProcess, until
+from tests.unit.executor.conftest import AgentProcess
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -163,7 +164,7 @@ class Bench:
             found = self.cluster.pods()
             return [pod for pod in found if pod["metadata"]["labels"].get(label) == session.id]
 
-        until(lambda: bool(mine()), self.cluster.patience)
+        until(lambda: bool(mine()), seconds=self.cluster.patience)
         return mine()[0]
 
     def path(self, name: str) -> str:
@@ -357,5 +358,5 @@ def test_nothing_is_left(bench: Bench) -> None:
     """Comes last: what ended was answered, so that the pods go."""
     for name in bench.sessions:
         bench.ended(name)
-    until(lambda: bench.cluster.pods() == [], bench.cluster.patience)
+    until(lambda: bench.cluster.pods() == [], seconds=bench.cluster.patience)
     assert Path(bench.agent.log).read_text().count("Traceback") == 0

@@ -15,7 +15,7 @@ from tests.kubernetes.apiserver import EXECUTOR, ApiServer
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.proxy import Fault, Proxy, event, status
 from tests.kubernetes.trial import Trial
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

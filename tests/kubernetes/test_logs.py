@@ -9,7 +9,7 @@ from executor.drivers.kubernetes.log_copy import MISSING
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import PodAgent, submit
 from tests.kubernetes.kubelet import Kubelet
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

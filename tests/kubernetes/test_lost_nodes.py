@@ -10,7 +10,7 @@ from retry.evidence.termination import Termination
 from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import PodAgent, path_of, submit
 from tests.kubernetes.kubelet import Kubelet, now
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

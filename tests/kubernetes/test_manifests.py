@@ -29,7 +29,7 @@ from tests.kubernetes.manifests import (
     rendered,
 )
 from tests.kubernetes.pod_security import baseline_problems, restricted_problems
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes")]
 

@@ -12,7 +12,7 @@ from tests.executor_fake import FakeServer, FakeSession
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.apiserver import EXECUTOR, ApiServer
 from tests.kubernetes.proxy import Fault, Proxy, status
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from retry.evidence.termination import Termination, exit_code_of
 from tests.executor_fake import ORDER, FakeServer, FakeSession
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.proxy import Proxy
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 
 Object = dict[str, Any]
 

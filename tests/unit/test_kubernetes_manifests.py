@@ -36,7 +36,7 @@ from tests.kubernetes.manifests import (
     rendered,
 )
 from tests.kubernetes.pod_security import restricted_problems
-from tests.unit.executor.conftest import until
+from tests.waiting import until
 from variables.reading import declared, read
 
 OURS = ("executor", "server")

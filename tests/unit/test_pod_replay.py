@@ -15,8 +15,7 @@ from executor.drivers.kubernetes.pod_trim import trimmed
 from executor.drivers.protocol import Observation
 from executor.reports import report
 from retry.evidence.causes import classify
-from retry.evidence.pods import termination_from_pod
-from retry.evidence.termination import Termination
+from retry.evidence.termination import Termination, termination_from_pod
 from scheduler.wire import Report
 from tests.unit.retry.recorded import LOGS, NAMES, NEVER_ENDED, PODS, recorded
 from tests.unit.retry.test_pods_properties import damaged_pods, podlike

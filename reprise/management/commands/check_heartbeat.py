@@ -10,7 +10,7 @@ from django.db import Error
 from django.db.models.functions import Now
 
 from reprise.models import Heartbeat
-from reprise.monitoring.disk import write_refused
+from reprise.monitoring import disk
 from reprise.worker.heartbeats import DEAD_SECONDS
 
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             found = found.filter(name__startswith=f"{node}:")
         try:
             alive = found.exists()
-            refused = "" if alive else write_refused()
+            refused = "" if alive else _refused()
         except (Error, psycopg.Error) as error:
             raise CommandError(f"the database does not answer: {error}".splitlines()[0]) from error
         if refused:
@@ -44,3 +44,8 @@ class Command(BaseCommand):
         if not alive:
             raise CommandError(f"{node or part}: no heartbeat for {DEAD_SECONDS:.0f} s")
         self.stdout.write(f"{node or part} is alive")
+
+
+def _refused() -> str:
+    with disk.connect() as connection:
+        return disk.write_refused(connection, "check_heartbeat")

@@ -13,26 +13,25 @@ from sessions_app.api.graphql.connections import (
 )
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import with_session_keys
-from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestObject, with_session_keys
+from sessions_app.api.graphql.peers import Peers, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
-from sessions_app.api.rest.audit_views import AuditFilter, audit_json, cursor_behind, place_behind
+from sessions_app.api.render.audit_render import audit_json
+from sessions_app.api.requests.audit_cursors import cursor_behind, place_behind
+from sessions_app.api.requests.filters import AuditFilter
 from sessions_app.api.shapes import audit_shapes as shapes
 from sessions_app.selectors.audit import audit_page
 
 _Shape: Any = shape_of(shapes.AuditEntry, kinds={"id": BigInt})
 
 
-class AuditEntry(_Shape, graphene.ObjectType):
+class AuditEntry(_Shape, RestObject):
     """An audit entry: who did what, and through which interface (`door`).
 
     For a change of the configuration, `before` and `after` are the fields that differ. For an
     action on a session or a task both are null, and `data` has the details.
     """
-
-    class Meta:
-        default_resolver = field_of
 
 
 AuditEntryConnection = connection_to(AuditEntry)
@@ -49,7 +48,6 @@ class AuditQueries:
 
     @staticmethod
     def resolve_audit(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /audit/` returns."""
         page = Page.of(asked)
         asked = with_session_keys(asked, "session", "chain")
         wanted = read_arguments(AuditFilter, asked).wanted()

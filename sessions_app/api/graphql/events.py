@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import graphene
-
 from sessions_app.api.graphql.connections import Page, connection_to
-from sessions_app.api.graphql.peers import Peers, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestObject
+from sessions_app.api.graphql.peers import Peers, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.shapes import session_shapes as shapes
@@ -16,12 +15,9 @@ from sessions_app.eventlog.event_json import event_json
 _EventShape: Any = shape_of(shapes.Event, kinds={"id": BigInt})
 
 
-class Event(_EventShape, graphene.ObjectType):
+class Event(_EventShape, RestObject):
     """An event of a session. A stream of a session continues after an `id`, a stream of a job set
     after a `cursor`."""
-
-    class Meta:
-        default_resolver = field_of
 
 
 EventConnection = connection_to(Event)

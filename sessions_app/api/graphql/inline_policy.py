@@ -8,15 +8,12 @@ from graphene.utils.str_converters import to_camel_case
 from retry.policies.inline import Bounds as BoundsModel
 from retry.policies.inline import InlinePolicy as PolicyModel
 from sessions_app.api.graphql.inputs import NULLABLE, PolicyNull, output_fields
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 
 
-class InlinePolicy(graphene.ObjectType):
+class InlinePolicy(RestObject):
     """An inline policy. It can be sent as an input without change. In the defaults of a scope, a
     null field is not set unless `nulls` names it."""
-
-    class Meta:
-        default_resolver = field_of
 
     locals().update(output_fields(PolicyModel))
     nulls = graphene.List(
@@ -27,24 +24,17 @@ class InlinePolicy(graphene.ObjectType):
 
     @staticmethod
     def resolve_nulls(source: dict[str, Any], _info: Any) -> list[str]:
-        """Return the names of the fields that are set to null."""
         return [to_camel_case(name) for name in NULLABLE if source.get(name, 0) is None]
 
 
-class Bounds(graphene.ObjectType):
+class Bounds(RestObject):
     """The bounds that a scope sets for those below it. Null means no bound."""
-
-    class Meta:
-        default_resolver = field_of
 
     locals().update(output_fields(BoundsModel))
 
 
-class FieldLayer(graphene.ObjectType):
+class FieldLayer(RestObject):
     """A field and the layer that sets it."""
-
-    class Meta:
-        default_resolver = field_of
 
     field = graphene.String(required=True)
     layer = graphene.String(required=True)

@@ -19,7 +19,8 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
 from sessions_app.api.graphql.events import EventConnection, event_peers
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one, single_peer
+from sessions_app.api.graphql.nodes import RestObject
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, one_by_one, single_peer
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, render_projects
 from sessions_app.api.http.paging import job_set_cursor, job_set_place
@@ -37,23 +38,18 @@ from sessions_app.selectors.tenants import projects_listed
 _Shape: Any = shape_of(shapes.JobSet, leave_out={"project"})
 
 
-class JobSet(_Shape, graphene.ObjectType):
+class JobSet(_Shape, RestObject):
     """A job set: sessions of one project that were submitted under one name."""
-
-    class Meta:
-        default_resolver = field_of
 
     project = graphene.Field(Project, required=True)
     events = pages(EventConnection, "The events of all its sessions, in order.")
 
     @staticmethod
     def resolve_project(source: Peer[Row], info: Any) -> Any:
-        """Return its project."""
         return source.ask("project", partial(_projects, actor_of(info)))
 
     @staticmethod
     def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its events."""
         page = Page.of(asked)
         return pages_below(source, "events", page, partial(_events, page), event_peers)
 
@@ -86,7 +82,6 @@ class JobSetQueries:
 
     @staticmethod
     def resolve_job_sets(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /job-sets/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(JobSetFilter, asked)
         projects = projects_visible(actor_of(info), wanted.project)

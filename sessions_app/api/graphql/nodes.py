@@ -9,7 +9,7 @@ from graphene import relay
 from graphql_relay import from_global_id
 
 from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.peers import Peer
+from sessions_app.api.graphql.peers import Peer, field_of
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
 
@@ -26,8 +26,29 @@ class Node(relay.Node):
 
     @classmethod
     def resolve_type(cls, instance: Peer[Any], _info: Any) -> Any:
-        """Return the graphene type of an object."""
         return instance.kind
+
+
+class RestObject(graphene.ObjectType):
+    """The base of types whose fields are those of REST's form."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def __init_subclass_with_meta__(cls, **options: Any) -> None:
+        super().__init_subclass_with_meta__(**{"default_resolver": field_of, **options})
+
+
+class RestNode(RestObject):
+    """The same for types with a global id."""
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def __init_subclass_with_meta__(cls, **options: Any) -> None:
+        super().__init_subclass_with_meta__(interfaces=(Node,), **options)
 
 
 def found_by(kind: str) -> Callable[[Find], Find]:
@@ -78,7 +99,6 @@ class NodeQueries:
 
     @staticmethod
     def resolve_node(_root: None, info: Any, id: str) -> Peer[Any]:
-        """Return the object if the caller may see it."""
         kind, key = _read(id)
         if kind not in _finders or not key.isprintable():
             raise NotFound(f"no node {id[:100]}")

@@ -18,8 +18,8 @@ from sessions_app.api.graphql.connections import (
 )
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import JSON
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
@@ -32,7 +32,7 @@ from sessions_app.api.graphql.tenants import (
 )
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
-from sessions_app.api.rest.policy_views import PolicyFilter
+from sessions_app.api.requests.filters import PolicyFilter
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
@@ -55,22 +55,15 @@ _CategoryShape: Any = shape_of(shapes.Category, leave_out={"matchers"})
 VERSION = "The version that was read: the `ETag` of REST."
 
 
-class RetryPolicyRevision(_RevisionShape, graphene.ObjectType):
+class RetryPolicyRevision(_RevisionShape, RestObject):
     """A revision of a policy: its content between two edits."""
-
-    class Meta:
-        default_resolver = field_of
 
 
 RetryPolicyRevisionConnection = connection_to(RetryPolicyRevision)
 
 
-class RetryPolicy(_PolicyShape, graphene.ObjectType):
+class RetryPolicy(_PolicyShape, RestNode):
     """A named policy of the cluster, a domain or a project: its document, and a `status`."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     name = graphene.String(required=True)
     domain = graphene.Field(
@@ -88,12 +81,10 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_name(source: Peer[Row], _info: Any) -> str:
-        """Return its name in its scope."""
         return source.row.name
 
     @staticmethod
     def resolve_domain(source: Peer[Row], info: Any) -> Any:
-        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
     @staticmethod
@@ -103,24 +94,18 @@ class RetryPolicy(_PolicyShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_revisions(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its revisions."""
         page = Page.of(asked)
         return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
 
 
-class FailureCategory(_CategoryShape, graphene.ObjectType):
+class FailureCategory(_CategoryShape, RestNode):
     """A failure category; lower positions are tried first."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     matchers = graphene.List(graphene.NonNull(JSON), required=True)
     version = graphene.String(required=True, description=VERSION)
 
     @staticmethod
     def resolve_id(source: Peer[CategoryRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.name
 
     @staticmethod
@@ -156,24 +141,20 @@ class PolicyQueries:
 
     @staticmethod
     def resolve_retry_policy(_root: None, info: Any, name: str, **scope: Any) -> Peer[Row]:
-        """Return what `GET /retry-policies/{name}/` returns."""
         return _policy(actor_of(info), name, *names_of(scope))
 
     @staticmethod
     def resolve_retry_policies(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /retry-policies/` returns."""
         page, actor = Page.of(asked), actor_of(info)
         rows = read_arguments(PolicyFilter, asked).apply(policies_visible(actor))
         return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
 
     @staticmethod
     def resolve_failure_category(_root: None, info: Any, name: str) -> Peer[CategoryRow]:
-        """Return what `GET /failure-categories/{name}/` returns."""
         return category_found(actor_of(info), name)
 
     @staticmethod
     def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /failure-categories/` returns."""
         rows = categories_listed(actor_of(info))
         page, order = Page.of(asked), RowCursor("position", "name", unique=False)
         return page_of(FailureCategory, rows, order, page, render_categories)

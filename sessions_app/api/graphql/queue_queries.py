@@ -12,7 +12,7 @@ from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.shapes import arguments_of
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.queue_views import QueueFilter
+from sessions_app.api.requests.filters import QueueFilter
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import Queue as Row
 from sessions_app.selectors.policies import queue_get, queues_visible
@@ -38,12 +38,10 @@ class QueueQueries:
 
     @staticmethod
     def resolve_queue(_root: None, info: Any, project: str, name: str) -> Peer[Row]:
-        """Return what `GET /queues/{domain}/{project}/{queue}/` returns."""
         return queue_found(actor_of(info), f"{project}/{name}")
 
     @staticmethod
     def resolve_queues(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /queues/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(QueueFilter, asked)
         require_project(actor_of(info), wanted.project)

@@ -4,8 +4,8 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode
+from sessions_app.api.graphql.peers import Peer, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.render.policy_render import queue_json
@@ -16,12 +16,8 @@ from sessions_app.services.resources.queues import queue_version
 _Shape: Any = shape_of(shapes.Queue, leave_out={"project"})
 
 
-class Queue(_Shape, graphene.ObjectType):
+class Queue(_Shape, RestNode):
     """A queue of a project. A lower factor means a higher priority."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     version = graphene.String(required=True, description="The version to send as `ifMatch`.")
     project = graphene.Field(Project, required=True)
@@ -29,7 +25,6 @@ class Queue(_Shape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Return its key."""
         return str(source.row)
 
     @staticmethod

@@ -14,7 +14,7 @@ from sessions_app.api.graphql.inline_policy import (
     layers_of,
     values_of,
 )
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 from sessions_app.api.graphql.policies import VERSION
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import shape_of
@@ -41,11 +41,8 @@ def _layers(description: str) -> graphene.List:
     return graphene.List(graphene.NonNull(FieldLayer), required=True, description=description)
 
 
-class RetryDefaults(_DefaultsShape, graphene.ObjectType):
+class RetryDefaults(_DefaultsShape, RestObject):
     """The inline policy and the bounds of a scope. Absent fields are inherited."""
-
-    class Meta:
-        default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
     effective = graphene.Field(InlinePolicy, required=True, description="The merge of all layers.")
@@ -55,22 +52,18 @@ class RetryDefaults(_DefaultsShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_effective(source: dict[str, Any], _info: Any) -> Any:
-        """Return the merged policy."""
         return values_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Return the layer of each merged field."""
         return layers_of(_merged(source)["effective"])
 
     @staticmethod
     def resolve_effective_bounds(source: dict[str, Any], _info: Any) -> Any:
-        """Return the merged bounds."""
         return values_of(_merged(source)["effective_bounds"])
 
     @staticmethod
     def resolve_effective_bound_layers(source: dict[str, Any], _info: Any) -> Any:
-        """Return the layer of each merged bound."""
         return layers_of(_merged(source)["effective_bounds"])
 
 
@@ -81,12 +74,9 @@ def _merged(source: dict[str, Any]) -> dict[str, Any]:
     return source["merged"]  # type: ignore[no-any-return]
 
 
-class RetrySettings(_SettingsShape, graphene.ObjectType):
+class RetrySettings(_SettingsShape, RestObject):
     """The kill switch of a scope, and the one in effect, which includes the scopes above. All other
     fields are for the cluster only."""
-
-    class Meta:
-        default_resolver = field_of
 
     version = graphene.String(required=True, description=VERSION)
 
@@ -103,13 +93,11 @@ class RetryConfigQueries:
 
     @staticmethod
     def resolve_retry_defaults(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /retry-defaults/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return render_defaults(found, defaults_of(found))
 
     @staticmethod
     def resolve_retry_settings(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /retry-settings/...` returns."""
         found = scope_of(actor_of(info), READ, **scope)
         return render_settings(found, settings_of(found))
 

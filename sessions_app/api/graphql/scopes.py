@@ -6,7 +6,7 @@ from typing import Any
 import graphene
 
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.operations.policies import ScopeQuery
+from sessions_app.api.requests.filters import ScopeQuery
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.config_scope import ConfigScope

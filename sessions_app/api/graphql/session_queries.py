@@ -67,12 +67,10 @@ class SessionQueries:
 
     @staticmethod
     def resolve_session(_root: None, info: Any, id: str) -> Peer[Row]:
-        """Return what `GET /sessions/{id}/` returns."""
         return session_found(actor_of(info), id)
 
     @staticmethod
     def resolve_sessions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /sessions/` returns."""
         page = Page.of(asked)
         wanted, ordering = session_filter(asked), _ORDERS[asked["order_by"] or NEWEST]
         require_project(actor_of(info), wanted.project, field="filter.project")

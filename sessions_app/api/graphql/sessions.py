@@ -19,8 +19,8 @@ from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import RetryCause, RetryStateName, SessionStatus, SessionType
 from sessions_app.api.graphql.events import EventConnection, event_peers, id_behind
 from sessions_app.api.graphql.inline_policy import InlinePolicy
-from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of, one_by_one
+from sessions_app.api.graphql.nodes import Node, RestObject
+from sessions_app.api.graphql.peers import Peer, Peers, belonging, one_by_one
 from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
@@ -67,18 +67,12 @@ _AttemptShape: Any = shape_of(
 _DecisionShape: Any = shape_of(shapes.Decision, kinds={"cause": RetryCause})
 
 
-class RetryDecision(_DecisionShape, graphene.ObjectType):
+class RetryDecision(_DecisionShape, RestObject):
     """The decision after a failure, and its reasons. `delay` is in seconds."""
 
-    class Meta:
-        default_resolver = field_of
 
-
-class Attempt(_AttemptShape, graphene.ObjectType):
+class Attempt(_AttemptShape, RestObject):
     """A short form of one attempt of a chain. `attempt` counts from 0."""
-
-    class Meta:
-        default_resolver = field_of
 
     session_id = graphene.Field(UUID, required=True)
     session = graphene.Field(lambda: Session, required=True)
@@ -90,7 +84,6 @@ class Attempt(_AttemptShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session(source: Peer[Row], _info: Any) -> Peer[Row]:
-        """Return the whole session."""
         return source.ask("session", _as_sessions)
 
 
@@ -134,60 +127,49 @@ class Session(_SessionShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_session_id(source: Peer[Row], _info: Any) -> Any:
-        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_queue_name(source: Peer[Row], _info: Any) -> Any:
-        """Return REST's `queue`."""
         return source.rest_fields()["queue"]
 
     @staticmethod
     def resolve_queue(source: Peer[Row], info: Any) -> Any:
-        """Return the queue in its present state."""
         return source.ask("queue", partial(_queues, actor_of(info)))
 
     @staticmethod
     def resolve_parent_session(source: Peer[Row], info: Any) -> Any:
-        """Return the previous attempt."""
         return source.ask("parent", partial(_linked, actor_of(info), "parent_id"))
 
     @staticmethod
     def resolve_root_session(source: Peer[Row], info: Any) -> Any:
-        """Return the first attempt."""
         return source.ask("root", partial(_linked, actor_of(info), "root_id"))
 
     @staticmethod
     def resolve_retry_chain(source: Peer[Row], _info: Any) -> Any:
-        """Return the ids of its chain."""
         return source.ask("chain", _chains)
 
     @staticmethod
     def resolve_attempts(source: Peer[Row], info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of the chain."""
         page = Page.of(asked)
         load = partial(_attempts, actor_of(info), page)
         return pages_below(source, "attempts", page, load, _attempt_peers)
 
     @staticmethod
     def resolve_retry_decision(source: Peer[Row], _info: Any) -> Any:
-        """Return the decision with its explanation."""
         return source.ask("decision", _decisions)
 
     @staticmethod
     def resolve_events(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of the events."""
         page = Page.of(asked)
         return pages_below(source, "events", page, partial(_events, page), event_peers)
 
     @staticmethod
     def resolve_pending_reason(source: Peer[Row], _info: Any) -> Any:
-        """Return the reason in words."""
         return source.ask("pending", _pending)["pending_reason"]
 
     @staticmethod
     def resolve_why_pending(source: Peer[Row], _info: Any) -> Any:
-        """Return the reason as one word."""
         return source.ask("pending", _pending)["why_pending"]
 
 

@@ -8,8 +8,8 @@ from sessions_app.api.graphql.connections import Page, connection_to, one, page_
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import Role
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by
-from sessions_app.api.graphql.peers import Peer, field_of, one_by_one, single_peer
+from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
+from sessions_app.api.graphql.peers import Peer, one_by_one, single_peer
 from sessions_app.api.graphql.scopes import SCOPE, scope_of
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import (
@@ -22,11 +22,18 @@ from sessions_app.api.graphql.tenants import (
     split_address,
 )
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.membership_views import MembershipFilter, membership_json
-from sessions_app.api.rest.quota_views import quotas_json
-from sessions_app.api.rest.tenant_views import DomainFilter, ProjectFilter
-from sessions_app.api.rest.token_views import TokenFilter, token_json
-from sessions_app.api.rest.whoami_view import whoami_json
+from sessions_app.api.render.tenant_render import (
+    membership_json,
+    quotas_json,
+    token_json,
+    whoami_json,
+)
+from sessions_app.api.requests.filters import (
+    DomainFilter,
+    MembershipFilter,
+    ProjectFilter,
+    TokenFilter,
+)
 from sessions_app.api.shapes import session_shapes, tenant_shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import NotFound
@@ -51,12 +58,8 @@ _TokenShape: Any = shape_of(tenant_shapes.Token, leave_out={"project"})
 _WhoAmIShape: Any = shape_of(session_shapes.WhoAmI, leave_out={"project"})
 
 
-class Membership(_MembershipShape, graphene.ObjectType):
+class Membership(_MembershipShape, RestNode):
     """A user's role in a project or in all projects of a domain. One of the two is null."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     membership_id = graphene.Int(required=True, description="The id that REST uses.")
     domain = graphene.Field(Domain)
@@ -65,41 +68,30 @@ class Membership(_MembershipShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """Return its key."""
         return source.row.pk
 
     @staticmethod
     def resolve_membership_id(source: Peer[MembershipRow], _info: Any) -> int:
-        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_domain(source: Peer[MembershipRow], _info: Any) -> Any:
-        """Return the domain of a role in all its projects."""
         return source.ask("domain", domains_of)
 
 
-class Token(_TokenShape, graphene.ObjectType):
+class Token(_TokenShape, RestNode):
     """A bearer token of a user or an executor. `prefix` holds its first characters."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     project = graphene.Field(Project)
     resolve_project = staticmethod(resolve_project)
 
     @staticmethod
     def resolve_id(source: Peer[ApiToken], _info: Any) -> str:
-        """Return its key."""
         return source.row.prefix
 
 
-class Viewer(_WhoAmIShape, graphene.ObjectType):
+class Viewer(_WhoAmIShape, RestObject):
     """The caller, and the scope that the token is restricted to."""
-
-    class Meta:
-        default_resolver = field_of
 
     project = graphene.String(
         description="`domain/name` of the only project that the token may use."
@@ -156,36 +148,30 @@ class TenantQueries:
 
     @staticmethod
     def resolve_viewer(_root: None, info: Any) -> dict[str, Any]:
-        """Return what `GET /whoami/` returns."""
         return whoami_json(actor_of(info), info.context.token)
 
     @staticmethod
     def resolve_domain(_root: None, info: Any, name: str) -> Peer[DomainRow]:
-        """Return what `GET /domains/{domain}/` returns."""
         return domain_found(actor_of(info), name)
 
     @staticmethod
     def resolve_domains(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /domains/` returns."""
         page = Page.of(asked)
         rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
         return page_of(Domain, rows, RowCursor("name"), page, render_domains)
 
     @staticmethod
     def resolve_project(_root: None, info: Any, address: str) -> Peer[ProjectRow]:
-        """Return what `GET /projects/{domain}/{project}/` returns."""
         return project_found(actor_of(info), address)
 
     @staticmethod
     def resolve_projects(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /projects/` returns."""
         page = Page.of(asked)
         rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
         return page_of(Project, rows, RowCursor("id"), page, render_projects)
 
     @staticmethod
     def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /memberships/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(MembershipFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -194,7 +180,6 @@ class TenantQueries:
 
     @staticmethod
     def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /tokens/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(TokenFilter, asked)
         require_project(actor_of(info), wanted.project)
@@ -203,7 +188,6 @@ class TenantQueries:
 
     @staticmethod
     def resolve_quotas(_root: None, info: Any, **scope: Any) -> dict[str, Any]:
-        """Return what `GET /quotas/...` returns."""
         actions = {"domain": Action.DOMAIN_QUOTA_READ, "project": Action.PROJECT_QUOTA_READ}
         return quotas_json(scope_of(actor_of(info), actions, **scope))
 

@@ -6,10 +6,10 @@ from typing import Any
 import graphene
 
 from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.nodes import Node
-from sessions_app.api.graphql.peers import Peer, belonging, field_of, one_by_one
+from sessions_app.api.graphql.nodes import RestNode
+from sessions_app.api.graphql.peers import Peer, belonging, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
-from sessions_app.api.rest.tenant_views import domain_json, project_json
+from sessions_app.api.render.tenant_render import domain_json, project_json
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Project as ProjectRow
@@ -18,42 +18,30 @@ _DomainShape: Any = shape_of(shapes.Domain)
 _ProjectShape: Any = shape_of(shapes.Project, leave_out={"domain"})
 
 
-class Domain(_DomainShape, graphene.ObjectType):
+class Domain(_DomainShape, RestNode):
     """A domain: a group of projects."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     @staticmethod
     def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.name
 
 
-class Project(_ProjectShape, graphene.ObjectType):
+class Project(_ProjectShape, RestNode):
     """A project: one team's part of a domain."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     address = graphene.String(required=True, description="`domain/name`, as in arguments.")
     domain = graphene.Field(Domain, description="Null if the token is restricted to a project.")
 
     @staticmethod
     def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:
-        """Return its key."""
         return source.row.address
 
     @staticmethod
     def resolve_address(source: Peer[ProjectRow], _info: Any) -> str:
-        """Return its address."""
         return source.row.address
 
     @staticmethod
     def resolve_domain(source: Peer[ProjectRow], info: Any) -> Peer[DomainRow] | None:
-        """Return its domain."""
         return seen_domain(info, source.ask("domain", domains_of))
 
 

@@ -19,18 +19,20 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import DeliveryState
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import Node, found_by, uuid_of, with_session_keys
-from sessions_app.api.graphql.peers import Peer, Peers, field_of, one_by_one, single_peer
+from sessions_app.api.graphql.nodes import (
+    RestNode,
+    RestObject,
+    found_by,
+    uuid_of,
+    with_session_keys,
+)
+from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.rest.webhook_views import (
-    DeliveryFilter,
-    WebhookFilter,
-    delivery_json,
-    webhook_json,
-)
+from sessions_app.api.render.webhook_render import delivery_json, webhook_json
+from sessions_app.api.requests.filters import DeliveryFilter, WebhookFilter
 from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow
@@ -46,22 +48,15 @@ _DeliveryShape: Any = shape_of(
 )
 
 
-class WebhookDelivery(_DeliveryShape, graphene.ObjectType):
+class WebhookDelivery(_DeliveryShape, RestObject):
     """An event on its way to a webhook, or a ping."""
-
-    class Meta:
-        default_resolver = field_of
 
 
 WebhookDeliveryConnection = connection_to(WebhookDelivery)
 
 
-class Webhook(_WebhookShape, graphene.ObjectType):
+class Webhook(_WebhookShape, RestNode):
     """A webhook: a URL that receives a project's events."""
-
-    class Meta:
-        interfaces = (Node,)
-        default_resolver = field_of
 
     webhook_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
     project = graphene.Field(Project, required=True)
@@ -74,17 +69,14 @@ class Webhook(_WebhookShape, graphene.ObjectType):
 
     @staticmethod
     def resolve_id(source: Peer[Row], _info: Any) -> str:
-        """Return its key."""
         return str(source.row.pk)
 
     @staticmethod
     def resolve_webhook_id(source: Peer[Row], _info: Any) -> Any:
-        """Return REST's `id`."""
         return source.row.pk
 
     @staticmethod
     def resolve_deliveries(source: Peer[Row], _info: Any, **asked: Any) -> dict[str, Any]:
-        """Return a page of its deliveries."""
         page = Page.of(asked)
         wanted = read_arguments(DeliveryFilter, with_session_keys(asked, "session"))
         load = partial(_deliveries, page, wanted)
@@ -106,12 +98,10 @@ class WebhookQueries:
 
     @staticmethod
     def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:
-        """Return what `GET /webhooks/{id}/` returns."""
         return webhook_found(actor_of(info), id)
 
     @staticmethod
     def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        """Return what `GET /webhooks/` returns."""
         page = Page.of(asked)
         wanted = read_arguments(WebhookFilter, asked)
         require_project(actor_of(info), wanted.project)

@@ -13,6 +13,7 @@ from django.http import QueryDict
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from sessions_app.eventlog.reading import JobSet
 from sessions_app.models import Session
@@ -69,6 +70,12 @@ class RowCursor(CursorPagination):
     def read(self, rows: Rows[Row], request: Request) -> list[Row]:
         """Return one page. Raises `NotFound` for an invalid cursor."""
         return self._read(rows, request)
+
+    def answer(
+        self, rows: Rows[Row], request: Request, render: Callable[[Row], dict[str, Any]]
+    ) -> Response:
+        """Return one page, each row as `render` has it. Raises `NotFound`, too."""
+        return self.get_paginated_response([render(row) for row in self.read(rows, request)])
 
     def number(self, after: str | None) -> int | None:
         """Return the number in a cursor. Raises `NotFound` for an invalid one."""

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import IO, Any
 
 from django.conf import settings
+from pydantic_core import from_json
 from rest_framework.exceptions import APIException
 from rest_framework.parsers import BaseParser
 
@@ -92,7 +93,8 @@ def drain(stream: IO[bytes], taken: int) -> None:
 
 def parse_object(body: bytes) -> dict[str, Any]:
     """Return the JSON object in `body`; an empty body is an empty object."""
-    return checked(load_object(body))
+    value = load_object(body)
+    return value if _is_plain(body, value) else checked(value)
 
 
 def checked(value: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +111,32 @@ def parse_facts(body: bytes) -> dict[str, Any]:
 
     Bad characters become U+FFFD, other bad values null.
     """
-    return {clean_text(key): _storable(item, 1) for key, item in load_object(body).items()}
+    value = load_object(body)
+    if _is_plain(body, value):
+        return value
+    return {clean_text(key): _storable(item, 1) for key, item in value.items()}
+
+
+def _is_plain(body: bytes, value: dict[str, Any]) -> bool:
+    """Return whether the value of this body surely has nothing that must not be stored.
+
+    JSON can express a NUL or a lone surrogate only by an escape, so that no text is looked at.
+    """
+    return b"\\u" not in body and _is_sound(value, 1)
+
+
+def _is_sound(value: dict[str, Any] | list[Any], depth: int) -> bool:
+    """Return whether all numbers in it are finite and it is not too deep."""
+    if depth >= MAX_DEPTH:
+        return False
+    for item in value.values() if isinstance(value, dict) else value:
+        kind = type(item)
+        if kind is dict or kind is list:
+            if not _is_sound(item, depth + 1):
+                return False
+        elif kind is float and not math.isfinite(item):
+            return False
+    return True
 
 
 def _storable(value: Any, depth: int) -> Any:
@@ -131,7 +158,7 @@ def load_object(body: bytes, **options: Any) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        value = json.loads(body, **options)
+        value = json.loads(body, **options) if options else _loaded(body)
     except RecursionError:
         raise InvalidInput({_deep_field(body): [_TOO_DEEP]}) from None
     except (ValueError, UnicodeDecodeError) as error:
@@ -139,6 +166,14 @@ def load_object(body: bytes, **options: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput({BODY: ["must be a JSON object"]})
     return value
+
+
+def _loaded(body: bytes) -> Any:
+    try:
+        return from_json(body)
+    except ValueError:
+        # It takes more, such as UTF-16, and says better what is wrong.
+        return json.loads(body)
 
 
 _TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"

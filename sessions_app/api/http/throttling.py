@@ -15,40 +15,41 @@ ADDRESS_GROUPS = 4096
 """The number of groups of addresses with a common budget, so that nobody can fill the table."""
 
 
-class TokenThrottle(BaseThrottle):
+class _Throttle(BaseThrottle):
+    """Limits the calls of one bearer to the budget of a token."""
+
+    _wait = 0.0
+
+    def budget(self, request: Request) -> int | None:
+        """Return the key of the bearer's budget; None if this throttle does not count the call."""
+        raise NotImplementedError
+
+    def allow_request(self, request: Request, view: object) -> bool:
+        key = self.budget(request)
+        if key is not None:
+            self._wait = call_permit(key, int(settings.REPRISE["token_requests_per_minute"]))
+        return not self._wait
+
+    def wait(self) -> float:
+        return self._wait
+
+
+class TokenThrottle(_Throttle):
     """Limits calls with a valid token."""
 
-    _wait = 0.0
-
-    def allow_request(self, request: Request, view: object) -> bool:
-        """Return whether the call is within the budget."""
+    def budget(self, request: Request) -> int | None:
         token: object = request.auth
-        if isinstance(token, ApiToken):
-            limit = int(settings.REPRISE["token_requests_per_minute"])
-            self._wait = call_permit(token.budget_key, limit)
-        return not self._wait
-
-    def wait(self) -> float:
-        """Return the seconds to wait."""
-        return self._wait
+        return token.budget_key if isinstance(token, ApiToken) else None
 
 
-class BrowserThrottle(BaseThrottle):
+class BrowserThrottle(_Throttle):
     """Limits calls with a browser's session. Each person has the budget of a token."""
 
-    _wait = 0.0
-
-    def allow_request(self, request: Request, view: object) -> bool:
-        """Return whether the call is within the budget."""
+    def budget(self, request: Request) -> int | None:
         actor: object = request.user
         if request.auth is None and isinstance(actor, Actor) and actor.user is not None:
-            limit = int(settings.REPRISE["token_requests_per_minute"])
-            self._wait = call_permit(-1 - ADDRESS_GROUPS - actor.user.pk, limit)
-        return not self._wait
-
-    def wait(self) -> float:
-        """Return the seconds to wait."""
-        return self._wait
+            return int(-1 - ADDRESS_GROUPS - actor.user.pk)
+        return None
 
 
 def refusal_wait(request: Request) -> float:

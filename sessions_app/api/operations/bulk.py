@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import Field, StrictBool, StrictInt, ValidationError
 
 from sessions_app.api.requests.bodies import SessionCreate, SessionRetry
 from sessions_app.api.requests.queries import SessionConditions
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.core.errors import DomainError
@@ -23,10 +24,8 @@ Done = TypeVar("Done")
 Refusal = DomainError | ValidationError
 
 
-class _Items(BaseModel):
+class _Items(StrictModel):
     """The body that `SessionsBulkCreate` describes. Its items are read one by one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sessions: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_SESSIONS)
 
@@ -83,10 +82,8 @@ class BulkFilter(SessionConditions):
     tip: StrictBool | None = None
 
 
-class BulkAction(BaseModel):
+class BulkAction(StrictModel):
     """The filter of a bulk action, its page, and whether it is a dry run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     filter: BulkFilter
     dry_run: StrictBool = False

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from retry.policies.categories import CategoryMatchers
 from retry.policies.categories import FailureCategory as CategoryDocument
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import Conflict, InvalidInput
@@ -34,10 +35,8 @@ class CategoryBody(CategoryDocument):
         return CategoryDocument(name=self.name, matchers=self.matchers)
 
 
-class CategoryChanges(BaseModel):
+class CategoryChanges(StrictModel):
     """The fields that `PATCH` may change. The name stays, since rules refer to it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     position: Position | None = None
     matchers: CategoryMatchers | None = None

@@ -3,29 +3,21 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import Field, StrictStr
 
 from sessions_app.api.requests.bodies import ProjectAddress
+from sessions_app.api.requests.filters import AnyCaseRole
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Membership
-from sessions_app.models.tenants import Role
 from sessions_app.selectors.sessions import project_resolve
 from sessions_app.selectors.tenants import domain_named, membership_get, user_named
 from sessions_app.services.resources.tenants import membership_delete, membership_save
 
 
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-AnyCaseRole = Annotated[Role, BeforeValidator(_lower)]
-
-
-class MembershipChange(BaseModel):
+class MembershipChange(StrictModel):
     """The fields that `PATCH` may change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     role: AnyCaseRole
 

@@ -3,44 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
-
 from retry.policies.documents import PolicyDocument
-from sessions_app.api.requests.queries import Text
+from sessions_app.api.requests.filters import ScopeQuery
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.core.versions import Expected
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.resources.policies import Applied, policy_apply, policy_delete
-
-
-class ScopeQuery(BaseModel):
-    """The named scope: a project (`domain/name`), a domain, or without either the cluster."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    domain: Text | None = None
-    project: Text | None = None
-
-    @field_validator("project")
-    @classmethod
-    def _in_a_domain(cls, value: str | None, info: ValidationInfo) -> str | None:
-        domain, slash, _ = (value or "").partition("/")
-        given = info.data.get("domain")
-        if value is not None and not slash and given is None:
-            raise ValueError("must be written 'domain/name', or given with its domain")
-        if slash and given not in {None, domain}:
-            raise ValueError(f"is in domain {domain}, not in the given domain")
-        return value
-
-    @property
-    def names(self) -> tuple[str | None, str | None]:
-        """Return the names of the domain and the project."""
-        if self.project is None:
-            return self.domain, None
-        domain, slash, name = self.project.partition("/")
-        return (domain, name) if slash else (self.domain, self.project)
 
 
 def create(actor: Actor, asked: ScopeQuery, body: Mapping[str, Any]) -> Applied:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -15,6 +13,7 @@ from pydantic import (
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.fields import Label
 from sessions_app.api.requests.bodies import Amounts, CordonBody, ProjectAddress
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.versions import Expected
@@ -26,10 +25,8 @@ from sessions_app.services.resources.queues import queue_delete, queue_save
 MAX_LIMITS = 32
 
 
-class QueueFields(BaseModel):
+class QueueFields(StrictModel):
     """The changeable fields of a queue."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     priority_factor: Annotated[StrictFloat, Field(gt=0, le=1e9)] = 1.0
     """Lower is more important."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 
 from podspec.quantity import parse_resource
 from sessions_app.api.requests.bodies import Quantity
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
@@ -21,11 +22,9 @@ _Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), WHOLE]
 _Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 
 
-class QuotasBody(BaseModel):
+class QuotasBody(StrictModel):
     """Limits; null means no limit. An absent limit means no limit in `PUT` and no change in
     `PATCH`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sessions: _Count | None = None
     """The most sessions on executors at once."""

@@ -5,9 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictInt,
     StrictStr,
@@ -17,6 +15,8 @@ from pydantic import (
 
 from retry.engine.decide import Mode
 from retry.policies.inline import Bounds, InlinePolicy
+from sessions_app.api.requests.queries import lowered
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput
@@ -32,10 +32,8 @@ from sessions_app.services.resources.retry_config import (
 )
 
 
-class DefaultsBody(BaseModel):
+class DefaultsBody(StrictModel):
     """The defaults and bounds of a scope; both are replaced."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     policy: InlinePolicy = InlinePolicy()
     bounds: Bounds = Bounds()
@@ -69,20 +67,14 @@ class DefaultsPatch(DefaultsBody):
         return value
 
 
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
 _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
-class SettingsBody(BaseModel):
+class SettingsBody(StrictModel):
     """The kill switch. All other fields are for the cluster only. A null limit means the shipped
     one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    mode: Annotated[Mode, BeforeValidator(_lower)] = Mode.ON
+    mode: Annotated[Mode, BeforeValidator(lowered)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
     """The policy of chains whose queue and session name none."""

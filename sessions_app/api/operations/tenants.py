@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import Field, StrictStr
 
 from retry.policies.fields import Label
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Domain, Project
 from sessions_app.selectors.sessions import domain_get, project_get
@@ -13,18 +14,14 @@ from sessions_app.selectors.tenants import domain_named
 from sessions_app.services.resources import tenants
 
 
-class DomainCreate(BaseModel):
+class DomainCreate(StrictModel):
     """The body of `POST /domains/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Label
 
 
-class ProjectCreate(BaseModel):
+class ProjectCreate(StrictModel):
     """The body of `POST /projects/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     domain: Annotated[StrictStr, Field(min_length=1, max_length=63)]
     name: Label

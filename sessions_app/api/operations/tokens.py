@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import Field, StrictBool, StrictStr
 
 from sessions_app.api.requests.bodies import MAX_SECONDS, OneLine, ProjectAddress
 from sessions_app.api.requests.queries import Time
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import InvalidInput, NotPermitted
 from sessions_app.models import ApiToken, Project
@@ -27,10 +28,8 @@ from sessions_app.services.access.tokens import (
 )
 
 
-class TokenCreate(BaseModel):
+class TokenCreate(StrictModel):
     """The body of `POST /tokens/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[OneLine, Field(min_length=1, max_length=128)]
     """The purpose of the token."""

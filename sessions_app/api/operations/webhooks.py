@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from sessions_app.api.requests.bodies import CordonBody, ProjectAddress
 from sessions_app.api.requests.queries import Time
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
@@ -33,10 +34,8 @@ _STATES = {
 }
 
 
-class WebhookCreate(BaseModel):
+class WebhookCreate(StrictModel):
     """The body of `POST /webhooks/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: ProjectAddress | None = None
     """`domain/name`."""
@@ -46,29 +45,23 @@ class WebhookCreate(BaseModel):
     description: Description = ""
 
 
-class WebhookChanges(BaseModel):
+class WebhookChanges(StrictModel):
     """The fields that `PATCH` may change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Address | None = None
     event_types: EventTypes | None = None
     description: Description | None = None
 
 
-class NewSecret(BaseModel):
+class NewSecret(StrictModel):
     """The body of `POST .../secret/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     overlap: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP), WHOLE] = 86_400
     """Seconds for which the old secret also signs."""
 
 
-class Redeliver(BaseModel):
+class Redeliver(StrictModel):
     """The body of `POST .../redeliver/`: one delivery, or all since a time."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     delivery: Annotated[StrictInt, Field(ge=0, lt=2**63), WHOLE] | None = None
     since: Time | None = None

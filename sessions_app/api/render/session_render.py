@@ -124,7 +124,7 @@ def _session(
         "root_session_id": session.root_id,
         "retry_count": session.retry_count,
         "max_retries": session.max_retries,
-        "retry_policy": in_short(session.retry_policy),
+        "retry_policy": in_short(session.policy),
         "retry_policies": session.retry_policies,
         "retry_cause": session.retry_cause or None,
         "failure_category": session.failure_category or None,
@@ -147,7 +147,7 @@ def retry_state_json(
     `named` are the policies that apply to it, in order.
     """
     decision = decision_of(session)
-    frozen = InlinePolicy.model_construct(**session.retry_policy)
+    frozen = InlinePolicy.model_construct(**session.policy)
     policy, _ = bounded(frozen, scope.bounds)
     counters, count = session.retry_counters, session.retry_count
     unspent = open_budgets(session.session_type, counters, policy, named)

@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 from django.conf import settings
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictInt,
     StrictStr,
@@ -23,7 +21,8 @@ from podspec.resources import check
 from podspec.specification import problem
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.inline import InlinePolicy
-from sessions_app.api.requests.queries import ADDRESS_PATTERN
+from sessions_app.api.requests.queries import ADDRESS_PATTERN, lowered
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.services.sessions.submit import Submission
 
@@ -69,10 +68,6 @@ def _label(value: str) -> str:
     if not _LABEL.fullmatch(value):
         raise ValueError("must be an RFC 1123 label: lower-case letters, digits and '-'")
     return value
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def one_line(value: str) -> str:
@@ -153,10 +148,8 @@ CreationId = Annotated[
 ]
 
 
-class SessionCreate(BaseModel):
+class SessionCreate(StrictModel):
     """The body of `POST /sessions/`. Only what to run is required; all else has a default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: ProjectAddress | None = None
     """`domain/name`."""
@@ -167,7 +160,7 @@ class SessionCreate(BaseModel):
     ] = ""
     creation_id: CreationId | None = None
     session_type: Annotated[
-        Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
+        Literal["batch", "interactive", "inference"], BeforeValidator(lowered)
     ] = "batch"
     image: Annotated[StrictStr, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
@@ -257,27 +250,21 @@ class SessionCreate(BaseModel):
         )
 
 
-class SessionPreempt(BaseModel):
+class SessionPreempt(StrictModel):
     """The body of `POST /sessions/{id}/preempt/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
     """A reason, which is shown to everybody who looks at the session."""
 
 
-class CordonBody(BaseModel):
+class CordonBody(StrictModel):
     """The reason of a cordon. It is shown to the users whose sessions wait."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REASON)]
 
 
-class SessionRetry(BaseModel):
+class SessionRetry(StrictModel):
     """The body of `POST /sessions/{id}/retry/`, which may be empty."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     resources: Resources = {}
     """They change those of the previous attempt: a given amount replaces its own."""

@@ -10,24 +10,26 @@ from pydantic import (
     AwareDatetime,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     WithJsonSchema,
 )
 from rest_framework.request import Request
 
 from retry.evidence.causes import RetryCause
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.core.cursors import START, Cursor, parse_cursor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.states import RetryState, Status
 from sessions_app.selectors.session_pages import SessionsWanted
 
 
-def _upper(value: object) -> object:
+def uppered(value: object) -> object:
+    """Return a text in upper case, and other values as they are."""
     return value.upper() if isinstance(value, str) else value
 
 
-def _lower(value: object) -> object:
+def lowered(value: object) -> object:
+    """Return a text in lower case, and other values as they are."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -56,30 +58,26 @@ Time = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 """A time. A bare number, which pydantic would read as seconds since 1970, is refused."""
 
 
-class PageQuery(BaseModel):
+class PageQuery(StrictModel):
     """The page of a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
-class SessionConditions(BaseModel):
+class SessionConditions(StrictModel):
     """The conditions on sessions; all given ones must hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Text | None = None
     queue: Text | None = None
     job_set: Text | None = None
-    status: Annotated[Status, BeforeValidator(_upper)] | None = None
+    status: Annotated[Status, BeforeValidator(uppered)] | None = None
     session_type: (
-        Annotated[Literal["batch", "interactive", "inference"], BeforeValidator(_lower)] | None
+        Annotated[Literal["batch", "interactive", "inference"], BeforeValidator(lowered)] | None
     ) = None
-    retry_cause: Annotated[RetryCause, BeforeValidator(_lower)] | None = None
+    retry_cause: Annotated[RetryCause, BeforeValidator(lowered)] | None = None
     failure_category: Text | None = None
-    retry_state: Annotated[RetryState, BeforeValidator(_lower)] | None = None
+    retry_state: Annotated[RetryState, BeforeValidator(lowered)] | None = None
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     root: UUID | None = None
     parent: UUID | None = None
@@ -109,10 +107,8 @@ class SessionFilter(SessionConditions):
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
 
-class AttemptsQuery(BaseModel):
+class AttemptsQuery(StrictModel):
     """A page of a chain, if one is asked for."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] | None = None
@@ -128,10 +124,8 @@ class AttemptsQuery(BaseModel):
         return self.page_size or 50
 
 
-class EventFilter(BaseModel):
+class EventFilter(StrictModel):
     """The query parameters of a session's events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     after: Annotated[int, Field(ge=0, lt=2**63)] = 0
     page_size: Annotated[int, Field(ge=1, le=500)] = 500
@@ -156,10 +150,8 @@ def _cursor(value: object) -> object:
 _AS_TEXT = WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,19}-[0-9]{1,18}$"})
 
 
-class JobSetEventFilter(BaseModel):
+class JobSetEventFilter(StrictModel):
     """The query parameters of a job set's events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     project: Annotated[Text, Field(json_schema_extra={"pattern": ADDRESS_PATTERN})] | None = None
     """`domain/name`."""
@@ -175,10 +167,8 @@ class JobSetFilter(PageQuery):
     cursor: Annotated[str, Field(max_length=1000)] | None = None
 
 
-class LogQuery(BaseModel):
+class LogQuery(StrictModel):
     """The wanted part of a log: from a byte on, or the last lines."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     offset: Annotated[int, Field(ge=0, lt=2**62)] | None = None
     tail: Annotated[int, Field(ge=0, le=1_000_000)] | None = None

@@ -37,9 +37,7 @@ class CategoriesView(DocumentView):
         """List the failure categories in the order in which they are tried."""
         rows = categories_listed(self.actor)
         query_of(PageQuery, request.query_params)
-        paginator = RowCursor("position", "name", unique=False)
-        page = paginator.read(rows, request)
-        return paginator.get_paginated_response([category_json(each) for each in page])
+        return RowCursor("position", "name", unique=False).answer(rows, request, category_json)
 
     @extend_schema(
         operation_id="failure_categories_create",

@@ -1,6 +1,6 @@
 """Memberships over REST."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -10,31 +10,14 @@ from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import memberships as operations
-from sessions_app.api.operations.memberships import AnyCaseRole, MembershipChange, MembershipCreate
-from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.operations.memberships import MembershipChange, MembershipCreate
+from sessions_app.api.render.tenant_render import membership_json
+from sessions_app.api.requests.filters import MembershipFilter
+from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.models import Membership
 from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.tenants import membership_get, memberships_visible
-
-
-class MembershipFilter(PageQuery):
-    """The filters of `GET /memberships/`."""
-
-    user: Text | None = None
-    role: AnyCaseRole | None = None
-    domain: Text | None = None
-    """Roles in the domain itself."""
-    project: Text | None = None
-    """Roles in the project (`domain/name`) itself."""
-
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on memberships."""
-        found = {"user__username": self.user, "role": self.role, "domain__name": self.domain}
-        if self.project is not None:
-            found |= of_project(self.project)
-        return {field: value for field, value in found.items() if value is not None}
 
 
 class MembershipsView(RestView):
@@ -51,10 +34,8 @@ class MembershipsView(RestView):
         """List the memberships of the projects and domains that you may see, oldest first."""
         wanted = query_of(MembershipFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
         rows = memberships_visible(self.actor).filter(**wanted.conditions())
-        page = paginator.read(rows, request)
-        return paginator.get_paginated_response([membership_json(each) for each in page])
+        return RowCursor("id").answer(rows, request, membership_json)
 
     @extend_schema(
         operation_id="memberships_create",
@@ -95,14 +76,3 @@ class MembershipView(RestView):
         """Remove a membership, effective with the user's next request."""
         operations.delete(self.actor, membership_id)
         return Response(status=204)
-
-
-def membership_json(membership: Membership) -> dict[str, Any]:
-    """Return a membership, which was read with its user and place."""
-    return {
-        "id": membership.pk,
-        "user": membership.user.username,
-        "role": membership.role,
-        "domain": membership.domain.name if membership.domain else None,
-        "project": membership.project.address if membership.project else None,
-    }

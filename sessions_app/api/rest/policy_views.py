@@ -2,7 +2,6 @@
 
 from typing import Annotated, ClassVar
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from pydantic import Field
 from rest_framework.renderers import JSONRenderer
@@ -15,28 +14,13 @@ from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import policies as operations
-from sessions_app.api.operations.policies import ScopeQuery
 from sessions_app.api.render.policy_render import policies_json, revision_json
+from sessions_app.api.requests.filters import PolicyFilter, ScopeQuery
 from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor
-from sessions_app.models import RetryPolicy
-from sessions_app.selectors.policies import policies_of, policies_visible, policy_get, revisions_of
+from sessions_app.selectors.policies import policies_visible, policy_get, revisions_of
 from sessions_app.services.resources.policies import Applied, policy_version
-
-
-class PolicyFilter(ScopeQuery):
-    """The filters of `GET /retry-policies/`; without a scope those of all scopes."""
-
-    archived: bool = False
-    """True lists archived policies only, which unfinished chains still use."""
-    cursor: str | None = None
-    page_size: Annotated[int, Field(ge=1, le=500)] = 50
-
-    def apply(self, policies: QuerySet[RetryPolicy]) -> QuerySet[RetryPolicy]:
-        """Return the policies that match the filters."""
-        found = policies.filter(archived_at__isnull=not self.archived)
-        return found if self.names == (None, None) else policies_of(found, *self.names)
 
 
 class PageQuery(ScopeQuery):
@@ -144,9 +128,7 @@ class RevisionsView(DocumentView):
         """The revisions of a policy, newest first."""
         wanted = query_of(PageQuery, request.query_params)
         policy = policy_get(self.actor, name, *wanted.names)
-        paginator = RowCursor("-revision")
-        page = paginator.read(revisions_of(policy), request)
-        return paginator.get_paginated_response([revision_json(each) for each in page])
+        return RowCursor("-revision").answer(revisions_of(policy), request, revision_json)
 
 
 def _address(made: Applied) -> str:

@@ -1,6 +1,6 @@
 """Queues over REST."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,26 +14,14 @@ from sessions_app.api.operations import queues as operations
 from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName, QueuePut
 from sessions_app.api.render.policy_render import queue_json
 from sessions_app.api.requests.bodies import CordonBody
-from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.requests.filters import QueueFilter
+from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action
 from sessions_app.models import Queue
 from sessions_app.selectors.policies import queues_visible
 from sessions_app.selectors.sessions import require_project
 from sessions_app.services.resources.queues import queue_version
-
-
-class QueueFilter(PageQuery):
-    """The filters of `GET /queues/`."""
-
-    project: Text | None = None
-    """`domain/name`."""
-    cordoned: bool | None = None
-
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on queues."""
-        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
-        return found if self.cordoned is None else {**found, "cordoned": self.cordoned}
 
 
 class QueuesView(RestView):
@@ -50,9 +38,8 @@ class QueuesView(RestView):
         """List the queues of the projects that you may see, oldest first."""
         wanted = query_of(QueueFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
-        page = paginator.read(queues_visible(self.actor).filter(**wanted.conditions()), request)
-        return paginator.get_paginated_response([queue_json(queue) for queue in page])
+        rows = queues_visible(self.actor).filter(**wanted.conditions())
+        return RowCursor("id").answer(rows, request, queue_json)
 
     @extend_schema(operation_id="queues_create", request=QueueCreate, responses={201: shapes.Queue})
     def post(self, request: Request) -> Response:

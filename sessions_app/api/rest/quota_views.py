@@ -1,6 +1,6 @@
 """Quotas of projects and domains over REST."""
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -9,10 +9,8 @@ from rest_framework.response import Response
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.operations import quotas as operations
 from sessions_app.api.operations.quotas import QuotasBody, quota_scope
+from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.shapes import session_shapes
-from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
-from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.selectors.quotas import quotas_standing
 
 
 class QuotasView(RestView):
@@ -50,18 +48,3 @@ class QuotasView(RestView):
 
     def _store(self, request: Request, names: dict[str, str], *, keep: bool) -> Response:
         return Response(quotas_json(operations.put(self.actor, names, body_of(request), keep=keep)))
-
-
-def quotas_json(scope: ConfigScope) -> dict[str, Any]:
-    """Return the limits of a scope in the form of the input, and the use of all that apply to
-    it."""
-    standing = quotas_standing(scope)
-    own = {each.name: each.limit for each in standing if each.scope == scope.name}
-    counts = {name: int(own[name]) if name in own else None for name in (SESSIONS, PENDING)}
-    resources = {
-        name.removeprefix(RESOURCES): limit
-        for name, limit in own.items()
-        if name.startswith(RESOURCES)
-    }
-    usage = [each._asdict() for each in standing]
-    return {"scope": scope.name, **counts, "resources": resources, "usage": usage}

@@ -3,7 +3,6 @@
 from typing import ClassVar, Self
 
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,16 +13,15 @@ from sessions_app.api.operations import retry_config as operations
 from sessions_app.api.operations.retry_config import DefaultsBody, DefaultsPatch, SettingsBody
 from sessions_app.api.render.retry_config_render import defaults_json, effective_json, settings_json
 from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.shapes import session_shapes
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.selectors.retry_config import defaults_of, settings_of
 from sessions_app.services.resources.retry_config import layer_version
 
 
-class DefaultsQuery(BaseModel):
+class DefaultsQuery(StrictModel):
     """The query parameters of retry defaults. `effective` adds the merge of all layers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     effective: bool = False
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.simulate import shapes
 from sessions_app.api.simulate.body import SimulateBody
 from sessions_app.api.simulate.parser import SimulateCall, SimulateParser
@@ -27,10 +27,8 @@ WHOLE = 1024 * 1024
 _JSON = "application/json"
 
 
-class SimulateQuery(BaseModel):
+class SimulateQuery(StrictModel):
     """The query parameters of a simulation. `chains=false` leaves only the sums."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     chains: bool = True
 

@@ -1,8 +1,8 @@
 """Domains and projects over REST. Their names cannot change, because they are part of addresses."""
 
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,37 +12,15 @@ from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import tenants as operations
 from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
-from sessions_app.api.render.by_shape import rendered
-from sessions_app.api.requests.queries import PageQuery, Text, query_of
+from sessions_app.api.render.tenant_render import domain_json, project_json
+from sessions_app.api.requests.filters import DomainFilter, ProjectFilter
+from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.models import Domain, Project
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.selectors.tenants import domains_visible, projects_listed
 
 Row = TypeVar("Row", bound=Model)
-
-
-class DomainFilter(PageQuery):
-    """The filters of `GET /domains/`."""
-
-    search: Text | None = None
-    """The beginning of the name."""
-
-    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Return the rows that match the filters."""
-        return rows if self.search is None else rows.filter(name__startswith=self.search)
-
-
-class ProjectFilter(DomainFilter):
-    """The filters of `GET /projects/`."""
-
-    domain: Text | None = None
-
-    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
-        """Return the rows that match the filters."""
-        found = super().apply(rows)
-        return found if self.domain is None else found.filter(domain__name=self.domain)
 
 
 class DomainsView(RestView):
@@ -58,9 +36,8 @@ class DomainsView(RestView):
     def get(self, request: Request) -> Response:
         """List the domains that you may see, by name."""
         wanted = query_of(DomainFilter, request.query_params)
-        paginator = RowCursor("name")
-        page = paginator.read(wanted.apply(domains_visible(self.actor)), request)
-        return paginator.get_paginated_response([domain_json(each) for each in page])
+        rows = wanted.apply(domains_visible(self.actor))
+        return RowCursor("name").answer(rows, request, domain_json)
 
     @extend_schema(
         operation_id="domains_create", request=DomainCreate, responses={201: shapes.Domain}
@@ -101,9 +78,8 @@ class ProjectsView(RestView):
     def get(self, request: Request) -> Response:
         """List the projects that you may see, oldest first."""
         wanted = query_of(ProjectFilter, request.query_params)
-        paginator = RowCursor("id")
-        page = paginator.read(wanted.apply(projects_listed(self.actor)), request)
-        return paginator.get_paginated_response([project_json(each) for each in page])
+        rows = wanted.apply(projects_listed(self.actor))
+        return RowCursor("id").answer(rows, request, project_json)
 
     @extend_schema(
         operation_id="projects_create", request=ProjectCreate, responses={201: shapes.Project}
@@ -130,13 +106,3 @@ class ProjectView(RestView):
         """Delete a project that never had a session, with all its settings."""
         operations.project_delete(self.actor, names["domain"], names["project"])
         return Response(status=204)
-
-
-def domain_json(domain: Domain) -> dict[str, Any]:
-    """Return a domain. It has no counts, because the caller may see only a part of it."""
-    return rendered(shapes.Domain, domain)
-
-
-def project_json(project: Project) -> dict[str, Any]:
-    """Return a project, which was read with its domain."""
-    return rendered(shapes.Project, project, domain=project.domain.name)

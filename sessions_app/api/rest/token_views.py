@@ -2,10 +2,7 @@
 
 from typing import Any, ClassVar
 
-from django.db.models import Q
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from pydantic import BaseModel, ConfigDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,49 +11,19 @@ from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
-from sessions_app.api.render.by_shape import rendered
-from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.render.tenant_render import token_json
+from sessions_app.api.requests.filters import TokenFilter
+from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.models import ApiToken
 from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.tenants import token_get, tokens_visible
 from sessions_app.services.access import unisolated
 
 
-class TokenFilter(PageQuery):
-    """The filters of `GET /tokens/`."""
-
-    user: Text | None = None
-    executor: Text | None = None
-    project: Text | None = None
-    """`domain/name`."""
-    read_only: bool | None = None
-    expired: bool | None = None
-    made_with: Text | None = None
-    """The prefix of the token that made them."""
-
-    def conditions(self) -> Q:
-        """Return the conditions on tokens."""
-        found = {
-            "user__username": self.user,
-            "executor_name": self.executor,
-            "read_only": self.read_only,
-            "made_with": self.made_with,
-        }
-        if self.project is not None:
-            found |= of_project(self.project)
-        wanted = Q(**{field: value for field, value in found.items() if value is not None})
-        if self.expired is not None:
-            ended = Q(expires_at__isnull=False, expires_at__lte=timezone.now())
-            wanted &= ended if self.expired else ~ended
-        return wanted
-
-
-class RevokeQuery(BaseModel):
+class RevokeQuery(StrictModel):
     """The query parameters of a revocation. `made_with` also revokes the tokens created with it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     made_with: bool = False
 
@@ -75,9 +42,8 @@ class TokensView(RestView):
         """List your own tokens, newest first. A cluster admin gets all tokens."""
         wanted = query_of(TokenFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("-id")
-        page = paginator.read(tokens_visible(self.actor).filter(wanted.conditions()), request)
-        return paginator.get_paginated_response([token_json(each) for each in page])
+        rows = tokens_visible(self.actor).filter(wanted.conditions())
+        return RowCursor("-id").answer(rows, request, token_json)
 
     @extend_schema(
         operation_id="tokens_create",
@@ -115,15 +81,3 @@ class TokenView(RestView):
         query = query_of(RevokeQuery, request.query_params)
         gone = operations.revoke(self.actor, prefix, made_with=query.made_with)
         return Response({"revoked": [each.prefix for each in gone]})
-
-
-def token_json(token: ApiToken) -> dict[str, Any]:
-    """Return a token without its secret. It was read with its bearer and project."""
-    return rendered(
-        shapes.Token,
-        token,
-        user=token.user.username if token.user else None,
-        executor=token.executor_name or None,
-        project=token.project.address if token.project else None,
-        made_with=token.made_with or None,
-    )

@@ -1,6 +1,6 @@
 """Webhooks over REST."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -12,13 +12,14 @@ from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_bo
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import webhooks as operations
 from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
-from sessions_app.api.render.by_shape import rendered
+from sessions_app.api.render.webhook_render import delivery_json, webhook_json
 from sessions_app.api.requests.bodies import CordonBody
-from sessions_app.api.requests.queries import PageQuery, Text, of_project, query_of
+from sessions_app.api.requests.filters import DeliveryFilter, WebhookFilter
+from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action
 from sessions_app.core.errors import NotFound
-from sessions_app.models import WebhookDelivery, WebhookEndpoint
+from sessions_app.models import WebhookEndpoint
 from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.webhooks import (
     deliveries_of,
@@ -26,32 +27,6 @@ from sessions_app.selectors.webhooks import (
     webhook_get,
     webhooks_visible,
 )
-
-
-class WebhookFilter(PageQuery):
-    """The filters of `GET /webhooks/`."""
-
-    project: Text | None = None
-    """`domain/name`."""
-    paused: bool | None = None
-
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on webhooks."""
-        found: dict[str, Any] = {} if self.project is None else of_project(self.project)
-        return found if self.paused is None else {**found, "paused_at__isnull": not self.paused}
-
-
-class DeliveryFilter(PageQuery):
-    """The filters of a webhook's deliveries."""
-
-    state: Literal["waiting", "delivered", "failed"] | None = None
-    session: UUID | None = None
-    type: Text | None = None
-
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on deliveries."""
-        asked = {"state": self.state, "session_id": self.session, "type": self.type}
-        return {name: value for name, value in asked.items() if value is not None}
 
 
 class WebhooksView(RestView):
@@ -68,9 +43,8 @@ class WebhooksView(RestView):
         """List the webhooks of the projects that you maintain, oldest first."""
         wanted = query_of(WebhookFilter, request.query_params)
         require_project(self.actor, wanted.project)
-        paginator = RowCursor("id")
-        page = paginator.read(webhooks_visible(self.actor).filter(**wanted.conditions()), request)
-        return paginator.get_paginated_response([webhook_json(each) for each in page])
+        rows = webhooks_visible(self.actor).filter(**wanted.conditions())
+        return RowCursor("id").answer(rows, request, webhook_json)
 
     @extend_schema(
         operation_id="webhooks_create",
@@ -199,9 +173,7 @@ class DeliveriesView(RestView):
         endpoint = _webhook(self, webhook_id)
         wanted = query_of(DeliveryFilter, request.query_params)
         rows = deliveries_of(endpoint).filter(**wanted.conditions())
-        paginator = RowCursor("-id")
-        page = paginator.read(rows, request)
-        return paginator.get_paginated_response([delivery_json(each) for each in page])
+        return RowCursor("-id").answer(rows, request, delivery_json)
 
 
 class DeliveryView(RestView):
@@ -222,15 +194,5 @@ def _webhook(view: RestView, webhook_id: UUID) -> WebhookEndpoint:
     return webhook_get(view.actor, webhook_id, view.required_action)
 
 
-def webhook_json(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """Return a webhook without its secret."""
-    return rendered(shapes.Webhook, endpoint, project=endpoint.project.address)
-
-
 def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
     return {**webhook_json(endpoint), "secret": endpoint.new_secret}
-
-
-def delivery_json(delivery: WebhookDelivery) -> dict[str, Any]:
-    """Return a delivery, with the result of its last attempt."""
-    return rendered(shapes.WebhookDelivery, delivery, next_attempt_at=delivery.due_at)

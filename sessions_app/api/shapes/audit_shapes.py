@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from sessions_app.api.shapes.pages import Page
+
 
 class AuditEntry(BaseModel):
     """An audit entry: who did what, and through which interface (`door`).
@@ -31,9 +33,5 @@ class AuditEntry(BaseModel):
     data: dict[str, Any]
 
 
-class AuditPage(BaseModel):
+class AuditPage(Page[AuditEntry]):
     """Entries, newest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[AuditEntry]

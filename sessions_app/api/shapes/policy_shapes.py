@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from retry.policies.categories import CategoryMatcher
 from retry.policies.documents import PolicyDocument
+from sessions_app.api.shapes.pages import Page
 
 
 class PolicyBody(PolicyDocument):
@@ -43,12 +44,8 @@ class Policy(BaseModel):
     status: PolicyStatus
 
 
-class PolicyPage(BaseModel):
+class PolicyPage(Page[Policy]):
     """Policies, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Policy]
 
 
 class PolicyRevision(BaseModel):
@@ -60,12 +57,8 @@ class PolicyRevision(BaseModel):
     document: dict[str, Any]
 
 
-class RevisionPage(BaseModel):
+class RevisionPage(Page[PolicyRevision]):
     """Revisions, newest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[PolicyRevision]
 
 
 class PolicyDeleted(BaseModel):
@@ -84,12 +77,8 @@ class Category(BaseModel):
     updated_at: datetime
 
 
-class CategoryPage(BaseModel):
+class CategoryPage(Page[Category]):
     """Failure categories, in the order in which they are tried."""
-
-    next: str | None
-    previous: str | None
-    results: list[Category]
 
 
 class QueueUsage(BaseModel):
@@ -124,9 +113,5 @@ class Queue(BaseModel):
     usage: QueueUsage | None
 
 
-class QueuePage(BaseModel):
+class QueuePage(Page[Queue]):
     """Queues, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Queue]

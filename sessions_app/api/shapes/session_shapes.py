@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, RootModel
 
 from retry.evidence.causes import RetryCause
+from sessions_app.api.shapes.pages import ForwardPage, Page
 from sessions_app.api.shapes.words import DecisionState, RetryReason
 from sessions_app.core.states import RetryState, Status
 from sessions_app.selectors.why_pending import Reason
@@ -126,12 +127,8 @@ class SubmittedSession(Session):
     """The fields of the request that have no effect; left out if there are none."""
 
 
-class SessionPage(BaseModel):
+class SessionPage(Page[ListedSession]):
     """A page of sessions, newest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[ListedSession]
 
 
 class BulkOutcome(BaseModel):
@@ -209,12 +206,8 @@ class Attempt(BaseModel):
     decision: str | None
 
 
-class AttemptPage(BaseModel):
+class AttemptPage(ForwardPage[Attempt]):
     """A page of a chain, oldest attempt first."""
-
-    next: str | None
-    previous: None
-    results: list[Attempt]
 
 
 class Attempts(RootModel[list[Attempt] | AttemptPage]):
@@ -273,12 +266,8 @@ class Event(BaseModel):
     data: dict[str, Any]
 
 
-class EventPage(BaseModel):
+class EventPage(ForwardPage[Event]):
     """Events, oldest first."""
-
-    next: str | None
-    previous: None
-    results: list[Event]
 
 
 class JobSet(BaseModel):
@@ -290,12 +279,8 @@ class JobSet(BaseModel):
     last_event_at: datetime
 
 
-class JobSetPage(BaseModel):
+class JobSetPage(ForwardPage[JobSet]):
     """A page of job sets, by project and name."""
-
-    next: str | None
-    previous: None
-    results: list[JobSet]
 
 
 class EffectiveField(BaseModel):

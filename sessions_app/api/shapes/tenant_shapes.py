@@ -4,6 +4,8 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from sessions_app.api.shapes.pages import Page
+
 
 class Domain(BaseModel):
     """A domain: a group of projects."""
@@ -12,12 +14,8 @@ class Domain(BaseModel):
     created_at: datetime
 
 
-class DomainPage(BaseModel):
+class DomainPage(Page[Domain]):
     """Domains by name."""
-
-    next: str | None
-    previous: str | None
-    results: list[Domain]
 
 
 class Project(BaseModel):
@@ -28,12 +26,8 @@ class Project(BaseModel):
     created_at: datetime
 
 
-class ProjectPage(BaseModel):
+class ProjectPage(Page[Project]):
     """Projects, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Project]
 
 
 class Membership(BaseModel):
@@ -47,12 +41,8 @@ class Membership(BaseModel):
     project: str | None
 
 
-class MembershipPage(BaseModel):
+class MembershipPage(Page[Membership]):
     """Memberships, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Membership]
 
 
 class Token(BaseModel):
@@ -77,12 +67,8 @@ class TokenWithSecret(Token):
     warnings: list[str]
 
 
-class TokenPage(BaseModel):
+class TokenPage(Page[Token]):
     """Tokens, newest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Token]
 
 
 class TokensRevoked(BaseModel):

@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from sessions_app.api.shapes.pages import Page
+
 
 class Webhook(BaseModel):
     """A webhook: a URL that receives a project's events."""
@@ -33,12 +35,8 @@ class WebhookWithSecret(Webhook):
     secret: str
 
 
-class WebhookPage(BaseModel):
+class WebhookPage(Page[Webhook]):
     """Webhooks, oldest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[Webhook]
 
 
 class WebhookDelivery(BaseModel):
@@ -64,12 +62,8 @@ class WebhookDelivery(BaseModel):
     latency_ms: int | None
 
 
-class WebhookDeliveryPage(BaseModel):
+class WebhookDeliveryPage(Page[WebhookDelivery]):
     """Deliveries, newest first."""
-
-    next: str | None
-    previous: str | None
-    results: list[WebhookDelivery]
 
 
 class Redelivered(BaseModel):

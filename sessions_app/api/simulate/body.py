@@ -10,15 +10,11 @@ from podspec.resources import check
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
 from retry.policies.inline import MAX_RETRIES, InlinePolicy, whole_number
-from sessions_app.api.requests.queries import Time
+from sessions_app.api.requests.queries import Time, lowered
 
 MAX_CATEGORIES = 1000
 MAX_AT = 10**11
 """Longest time in seconds, some 3,000 years. Delays on top of it still give valid dates."""
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _amounts(value: object) -> object:
@@ -73,7 +69,7 @@ class GivenTermination(_Given):
 
     session_id: Annotated[UUID, Strict(False)] | None = None
     status: (
-        Annotated[Literal["error", "terminated", "cancelled"], BeforeValidator(_lower)] | None
+        Annotated[Literal["error", "terminated", "cancelled"], BeforeValidator(lowered)] | None
     ) = None
     exit_code: _ExitCode | None = None
     conditions: list[str] | None = None
@@ -92,7 +88,7 @@ class ChainHead(_Given):
     """All of a chain but its terminations."""
 
     session_type: Annotated[
-        Literal["batch", "interactive", "inference"], BeforeValidator(_lower)
+        Literal["batch", "interactive", "inference"], BeforeValidator(lowered)
     ] = "batch"
     resources: Annotated[dict[str, Any], BeforeValidator(_amounts)] = {}
 

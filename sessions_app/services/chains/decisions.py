@@ -11,7 +11,7 @@ from django.db import connection
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decide import Decision
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import array, columns, json_text
 from sessions_app.services.write.transitions import fact
 
 
@@ -63,9 +63,9 @@ def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
             new.decision.due_at,
             new.decision.avoid_node,
             new.avoid_executor,
-            json.dumps(new.termination),
-            json.dumps(new.decision.revisions),
-            json.dumps(new.decision.trace),
+            json_text(new.termination),
+            json_text(new.decision.revisions),
+            json_text(new.decision.trace),
             None if new.resources is None else json.dumps(new.resources),
             new.preempted_at,
         )

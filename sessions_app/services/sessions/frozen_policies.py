@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from retry.policies.inline import InlinePolicy, dump_set
+from retry.policies.inline import InlinePolicy, dump_set, dump_stored
 from retry.policies.merge import Layer, merge, violations
 from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.retry_scope import scopes_of
@@ -29,5 +29,5 @@ class PolicyFreezer:
             if over:
                 raise InvalidInput({f"retry_policy.{name}": texts for name, texts in over.items()})
             policy = merge([*scope.defaults, (Layer.SESSION, asked)]).policy
-            self._merged[key] = (policy, policy.model_dump_json())
+            self._merged[key] = (policy, dump_stored(policy))
         return self._merged[key]

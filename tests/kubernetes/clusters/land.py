@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 from reprise_client import Attempt, Client
 
-from tests.acceptance.running import ROOT, Program, Standalone, clean_environ, until
+from tests.acceptance.running import ROOT, Program, Standalone, clean_environ
 from tests.faults.proxy import Proxy
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.apiserver import EXECUTOR, ApiServer
+from tests.waiting import until
 
 NAMESPACE = "reprise-default--default"
 PATCH = "application/strategic-merge-patch+json"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import until
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.clusters.land import NAMESPACE, Land, Site, disruption
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 

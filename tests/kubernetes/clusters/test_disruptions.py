@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 from reprise_client import Decision, Session
 
-from tests.acceptance.running import until
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.clusters.land import Land, Site, disruption
 from tests.kubernetes.kubelet import Kubelet
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 

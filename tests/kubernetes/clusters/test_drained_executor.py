@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import clean_environ, until
+from tests.acceptance.running import clean_environ
 from tests.kubernetes.clusters.land import Land
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from tests.acceptance.running import until
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.clusters.land import Land
 from tests.kubernetes.kubelet import Kubelet
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("clusters"), pytest.mark.slow]
 

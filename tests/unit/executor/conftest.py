@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,14 +98,6 @@ def shell(server: FakeServer, script: str, **spec: Any) -> FakeSession:
 def refuse(verb: str, status: int, times: int) -> Callable[[str, Body], int | None]:
     left = [status] * times
     return lambda called, _: left.pop() if left and called == verb else None
-
-
-def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
-    """Waits for what no event tells."""
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "not reached in time"
-        time.sleep(0.01)
 
 
 def processes_of(directory: Path) -> list[int]:

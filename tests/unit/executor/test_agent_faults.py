@@ -22,8 +22,8 @@ from tests.unit.executor.conftest import (
     processes_of,
     refuse,
     shell,
-    until,
 )
+from tests.waiting import until
 
 PR_SET_CHILD_SUBREAPER = 36
 

@@ -9,15 +9,8 @@ from reprise_client.errors import ApiError
 from executor.connection import LONGEST_PAUSE, SHORTEST_PAUSE, RetryPauses
 from tests.clock import SkewedClock
 from tests.executor_fake import Body, FakeServer
-from tests.unit.executor.conftest import (
-    STUBBORN,
-    AgentProcess,
-    alive,
-    processes_of,
-    refuse,
-    shell,
-    until,
-)
+from tests.unit.executor.conftest import STUBBORN, AgentProcess, alive, processes_of, refuse, shell
+from tests.waiting import until
 
 FIVE_MINUTES = 300.0
 QUIET_SECONDS = 2.0

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.executor_fake import FakeServer, FakeSession
-from tests.unit.executor.conftest import AgentProcess, until
+from tests.unit.executor.conftest import AgentProcess
+from tests.waiting import until
 
 LOOP = "echo up; while :; do sleep 0.02; done"
 

@@ -6,7 +6,8 @@ import pytest
 
 from executor.failpoints import NAMES, failpoint
 from tests.executor_fake import FakeServer
-from tests.unit.executor.conftest import AgentProcess, processes_of, until
+from tests.unit.executor.conftest import AgentProcess, processes_of
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("name", NAMES)

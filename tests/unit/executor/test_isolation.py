@@ -14,7 +14,8 @@ import pytest
 
 from executor.drivers.local import landlock
 from tests.executor_fake import FakeServer, FakeSession
-from tests.unit.executor.conftest import ROOT, AgentProcess, alive, until
+from tests.unit.executor.conftest import ROOT, AgentProcess, alive
+from tests.waiting import until
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534

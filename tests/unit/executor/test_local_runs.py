@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.executor_fake import FakeServer, FakeSession
-from tests.unit.executor.conftest import AgentProcess, alive, processes_of, until
+from tests.executor_fake import FakeServer
+from tests.unit.executor.conftest import AgentProcess, alive, processes_of, shell
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("agent")
-
-
-def shell(server: FakeServer, script: str, **spec: Any) -> FakeSession:
-    return server.submit("/bin/sh", "-c", script, **spec)
 
 
 def test_a_success_is_reported_with_its_output(server: FakeServer) -> None:

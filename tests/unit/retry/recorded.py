@@ -1,10 +1,13 @@
 """The pods recorded from a real cluster, and the parts of one, so that a test can change it."""
 
 import json
+from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from retry.evidence.pod_facts import TERMINAL_PHASES, pod_phase
 
 PODS = Path(__file__).parents[2] / "fixtures" / "pods"
 NAMES = sorted(path.stem for path in PODS.glob("*.json"))
@@ -32,6 +35,11 @@ def recorded(name: str) -> Any:
 def watched(name: str) -> list[Any]:
     """Every state of the pod that a watch told, oldest first."""
     return [event["object"] for event in deepcopy(_read(PODS / "watch" / f"{name}.jsonl"))]
+
+
+def first_end(observations: Iterable[Any]) -> Any:
+    """The first observation of a pod, oldest first, in which it has ended; none: None."""
+    return next((pod for pod in observations if pod_phase(pod) in TERMINAL_PHASES), None)
 
 
 @cache

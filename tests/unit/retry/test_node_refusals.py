@@ -7,7 +7,7 @@ import pytest
 from executor.drivers.kubernetes.pod_trim import trimmed
 from retry.evidence.causes import classify
 from retry.evidence.node_refusals import NODE_REFUSALS
-from retry.evidence.pods import termination_from_pod
+from retry.evidence.termination import termination_from_pod
 from scheduler.core.pod_status import assess
 from tests.unit.retry.recorded import composed, container, ended, recorded
 

@@ -3,8 +3,12 @@ from typing import Any
 import pytest
 
 from retry.evidence.causes import classify, rule_conditions
-from retry.evidence.pods import first_end, termination_from_pod
-from retry.evidence.termination import Termination, exit_code_of, first_failed_container
+from retry.evidence.termination import (
+    Termination,
+    exit_code_of,
+    first_failed_container,
+    termination_from_pod,
+)
 from tests.unit.retry.recorded import (
     LOGS,
     NAMES,
@@ -12,6 +16,7 @@ from tests.unit.retry.recorded import (
     condition,
     container,
     ended,
+    first_end,
     recorded,
     watched,
 )
@@ -206,7 +211,6 @@ def test_a_crash_loop_is_told_by_its_last_run_if_that_knows_more(last: Any, caus
 @pytest.mark.parametrize("value", [None, 5, "Failed", [], [{"status": {"phase": "Failed"}}], {}])
 def test_what_is_no_pod_states_nothing(value: object) -> None:
     assert termination_from_pod(value) == Termination()
-    assert first_end([value]) is None
 
 
 def test_a_malformed_part_does_not_spoil_the_others() -> None:

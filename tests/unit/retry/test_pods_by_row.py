@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from retry.evidence.causes import RetryCause, classify, rule_conditions
-from retry.evidence.pods import termination_from_pod
-from retry.evidence.termination import Termination
+from retry.evidence.termination import Termination, termination_from_pod
 from tests.unit.retry.recorded import condition, container, ended, recorded
 
 OWN_LIMIT = 'Usage of EmptyDir volume "scratch" exceeds the limit "32Mi". '

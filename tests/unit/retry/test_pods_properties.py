@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retry.evidence.causes import RULE_CONDITIONS, RetryCause, classify, rule_conditions
-from retry.evidence.pods import first_end, termination_from_pod
-from retry.evidence.termination import Termination, exit_code_of
+from retry.evidence.termination import Termination, exit_code_of, termination_from_pod
 from tests.unit.retry.recorded import NAMES, recorded
 from tests.unit.retry.strategies import WORDS, json_values
 
@@ -87,7 +86,6 @@ def _check(pod: Any) -> None:
         assert classify(again) is classify(termination)
         assert exit_code_of(again) == exit_code_of(termination)
     assert Termination.from_json({"pod": pod}) == termination_from_pod(pod)
-    assert first_end([pod]) in (pod, None)
 
 
 @given(podlike)

@@ -12,8 +12,10 @@ from retry.policies.inline import (
     InlinePolicy,
     JitterMode,
     dump_set,
+    dump_stored,
     error_texts,
     parse_policy_json,
+    whole,
 )
 from tests.unit.retry.strategies import json_values, policies
 
@@ -244,6 +246,37 @@ def test_a_policy_survives_being_stored(policy: InlinePolicy) -> None:
     stored = parse_policy_json(json.dumps(dump_set(policy), allow_nan=False))
     assert stored == policy
     assert stored.model_fields_set == policy.model_fields_set
+
+
+@given(policies())
+def test_a_frozen_policy_is_stored_without_what_is_as_shipped(policy: InlinePolicy) -> None:
+    text = dump_stored(policy)
+    assert parse_policy_json(text) == policy
+    assert whole(json.loads(text)) == policy.model_dump(mode="json")
+
+
+def test_what_stored_policies_leave_out_never_changes() -> None:
+    """A chain keeps its policy: another value here would change those that are stored."""
+    assert dump_stored(InlinePolicy()) == "{}"
+    assert whole({}) == {
+        "max_retries": 0,
+        "max_preemption_retries": None,
+        "retry_delay": 60.0,
+        "backoff": "fixed",
+        "backoff_multiplier": 2.0,
+        "max_retry_delay": 3600.0,
+        "jitter": "deterministic",
+        "jitter_ratio": 0.25,
+        "eligible_causes": [
+            *("agent_transient", "deadline_exceeded", "evicted", "image_pull_failure"),
+            *("kernel_nonzero_exit", "limit_exceeded", "oom_killed", "preempted"),
+            *("scheduler_timeout", "start_failure", "unknown"),
+        ],
+        "retry_on_exit_codes": [],
+        "no_retry_on_exit_codes": [],
+        "max_chain_duration": None,
+        "emit_retry_events": True,
+    }
 
 
 @given(json_values)

@@ -8,8 +8,12 @@ import pytest
 from executor.drivers.kubernetes.pod_trim import trimmed
 from retry.engine.workload_message import workload_message_of
 from retry.evidence.causes import classify, rule_conditions
-from retry.evidence.pods import termination_from_pod
-from retry.evidence.termination import Termination, exit_code_of, first_failed_container
+from retry.evidence.termination import (
+    Termination,
+    exit_code_of,
+    first_failed_container,
+    termination_from_pod,
+)
 from tests.unit.retry.build import a_container, decided
 from tests.unit.retry.named import named
 from tests.unit.retry.recorded import composed

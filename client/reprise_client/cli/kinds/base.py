@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from reprise_client.cli.exits import INVALID, NOT_FOUND, CommandError
+from reprise_client.cli.output import plain
 from reprise_client.cli.scope import Scope
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
+    from reprise_client.answers import Answer
     from reprise_client.api import Client
+    from reprise_client.models import Domain, Executor, FailureCategory, Queue, Webhook
 
 API_VERSION = "reprise/v1"
 ARMADA = "armadaproject.io/v1"
@@ -25,7 +28,9 @@ ARMADA = "armadaproject.io/v1"
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
 P = ParamSpec("P")
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound="Answer")
+NamedItem = TypeVar("NamedItem", bound="Domain | Executor | FailureCategory")
+ProjectItem = TypeVar("ProjectItem", bound="Queue | Webhook")
 Row = Sequence[str | Text]
 
 
@@ -72,11 +77,14 @@ class Kind(ABC, Generic[Item]):
     name: ClassVar[str]
     words: ClassVar[tuple[str, ...]]
     metadata_keys: ClassVar[tuple[str, ...]]
+    spec_keys: ClassVar[Sequence[str]] = ()
+    identity: ClassVar[Sequence[str]] = ("name",)
+    """The fields of an answer that `metadata` tells."""
     needs_name: ClassVar[bool] = True
     heads: ClassVar[Sequence[str]]
     made_by: ClassVar[str] = "reprise apply -f FILE"
     """The command that creates the first one."""
-    wide_heads: ClassVar[Sequence[str]]
+    wide_heads: ClassVar[Sequence[str]] = ()
     """The further columns of `-o wide`."""
 
     @property
@@ -89,6 +97,12 @@ class Kind(ABC, Generic[Item]):
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield faults of a `spec` that the server would not find: the path and the fault."""
         yield from ()
+
+    def unknown_fields(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the fields of a `spec` that are none of `spec_keys`, as faults."""
+        for key in spec:
+            if key not in self.spec_keys:
+                yield f"spec.{key}", "is not a known field"
 
     def versions(self) -> tuple[str, ...]:
         """Return the valid values of `apiVersion`, ours first."""
@@ -107,9 +121,20 @@ class Kind(ABC, Generic[Item]):
         """Return the path in the document of a field that the server names."""
         return name
 
-    @abstractmethod
     def document(self, item: Item) -> dict[str, Any]:
         """Return the item as valid input for `apply`, with a `status` that `apply` ignores."""
+        told = plain(item)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": self.name,
+            "metadata": self.metadata(item),
+            "spec": {key: told[key] for key in self.spec_keys if key in told},
+            "status": {k: v for k, v in told.items() if k not in {*self.identity, *self.spec_keys}},
+        }
+
+    def metadata(self, item: Item) -> dict[str, str]:
+        """Return the `metadata` of the item's document."""
+        return {key: getattr(item, key) for key in self.identity}
 
     # Things
 
@@ -132,8 +157,8 @@ class Kind(ABC, Generic[Item]):
     @abstractmethod
     def row(self, item: Item, now: datetime) -> Row: ...
 
-    @abstractmethod
-    def wide_row(self, item: Item, now: datetime) -> Row: ...
+    def wide_row(self, item: Item, now: datetime) -> Row:
+        return []
 
     @abstractmethod
     def description(self, client: Client, item: Item, now: datetime) -> RenderableType: ...
@@ -143,26 +168,12 @@ class Kind(ABC, Generic[Item]):
         return ""
 
 
-class Named(Protocol):
-    """A model that is identified by its name alone."""
-
-    @property
-    def name(self) -> str: ...
-
-    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]: ...
-
-
-NamedItem = TypeVar("NamedItem", bound=Named)
-
-
 class NamedKind(Kind[NamedItem]):
-    """The base of kinds that are identified by a name alone.
-
-    `spec_keys` are the fields of the `spec`.
-    """
+    """The base of kinds that are identified by a name alone."""
 
     metadata_keys = ("name",)
-    spec_keys: ClassVar[Sequence[str]]
+    noun: ClassVar[str]
+    """Its name in messages."""
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if "name" in spec:
@@ -171,15 +182,15 @@ class NamedKind(Kind[NamedItem]):
     def field_path(self, name: str) -> str:
         return f"metadata.{name}" if name == "name" else f"spec.{name}"
 
-    def document(self, item: NamedItem) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.name},
-            "spec": {key: values[key] for key in self.spec_keys if key in values},
-            "status": {k: v for k, v in values.items() if k not in {"name", *self.spec_keys}},
-        }
+    @abstractmethod
+    def read(self, client: Client, name: str) -> NamedItem:
+        """Return the item with a name. Raises `ApiError`."""
+
+    def find(self, client: Client, typed: str, home: Scope) -> NamedItem:
+        found = found_or_none(self.read, client, typed)
+        if found is None:
+            raise missing(self.noun, typed, "", self.words[0])
+        return found
 
     def address(self, item: NamedItem) -> str:
         return item.name
@@ -213,6 +224,15 @@ def found_or_made(
         if error.status != 409 or how is How.CREATE or (before := read()) is None:
             raise
         return before, None
+
+
+def listed_within(
+    listed: Callable[..., Iterable[ProjectItem]], home: Scope | None
+) -> Iterable[ProjectItem]:
+    """Return what an SDK call lists of a project or a domain; without a scope all."""
+    if home is None or home.project is not None:
+        return listed(project=home.address if home else None)
+    return (each for each in listed() if home.domain in {None, Scope.at(each.project).domain})
 
 
 def changed(before: Any, after: Any, *fields: str) -> str:

@@ -17,7 +17,6 @@ from reprise_client.cli.kinds.base import (
     changed,
     found_or_made,
     found_or_none,
-    missing,
 )
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.output import facts, heading, numbered
@@ -35,6 +34,7 @@ SPEC = ("position", "matchers")
 class CategoryKind(NamedKind["FailureCategory"]):
     name = "FailureCategory"
     words = ("categories", "category", "fc", "failurecategories", "failurecategory")
+    noun = "failure category"
     spec_keys = SPEC
     heads = ("NAME", "POSITION", "MATCHERS", "CHANGED")
     wide_heads = ("MATCHES",)
@@ -59,11 +59,8 @@ class CategoryKind(NamedKind["FailureCategory"]):
     def all(self, client: Client, home: Scope | None) -> Iterable[FailureCategory]:
         return client.failure_categories()
 
-    def find(self, client: Client, typed: str, home: Scope) -> FailureCategory:
-        found = found_or_none(client.failure_category, typed)
-        if found is None:
-            raise missing("failure category", typed, "", self.words[0])
-        return found
+    def read(self, client: Client, name: str) -> FailureCategory:
+        return client.failure_category(name)
 
     def delete(self, client: Client, item: FailureCategory) -> str:
         client.failure_category_delete(item.name)

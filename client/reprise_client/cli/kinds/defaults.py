@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     CREATED,
     UNCHANGED,
     Applied,
@@ -37,6 +36,8 @@ class DefaultsKind(Kind["RetryDefaults"]):
     name = "RetryDefaults"
     words = ("defaults", "default", "rd", "retrydefaults")
     metadata_keys = ("domain", "project")
+    spec_keys = SPEC
+    identity = ("scope",)
     needs_name = False
     heads = ("SCOPE", "POLICY", "BOUNDS")
     wide_heads = ("CHANGED",)
@@ -71,15 +72,8 @@ class DefaultsKind(Kind["RetryDefaults"]):
     def field_path(self, name: str) -> str:
         return f"spec.{name}"
 
-    def document(self, item: RetryDefaults) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": Scope.at(item.scope).metadata,
-            "spec": {key: values[key] for key in SPEC if key in values},
-            "status": {k: v for k, v in values.items() if k not in {"scope", *SPEC}},
-        }
+    def metadata(self, item: RetryDefaults) -> dict[str, str]:
+        return Scope.at(item.scope).metadata
 
     def all(self, client: Client, home: Scope | None) -> Iterable[RetryDefaults]:
         """Return the layers of a scope and of those above it, the cluster's first.

@@ -19,7 +19,6 @@ from reprise_client.cli.kinds.base import (
     Row,
     changed,
     found_or_none,
-    missing,
 )
 from reprise_client.cli.output import facts, grid, heading, status_text
 from reprise_client.cli.scope import Scope
@@ -39,6 +38,7 @@ STYLES = {"alive": "green", "late": "yellow", "silent": "red"}
 class ExecutorKind(NamedKind["Executor"]):
     name = "Executor"
     words = ("executors", "executor", "ex")
+    noun = "executor"
     spec_keys = tuple(SPEC)
     made_by = "reprise executor create NAME"
     heads = ("NAME", "HEALTH", "HEARTBEAT", "CORDONED", "LEASES", "NODES", "DRIVER")
@@ -67,11 +67,8 @@ class ExecutorKind(NamedKind["Executor"]):
     def all(self, client: Client, home: Scope | None) -> Iterable[Executor]:
         return client.executors()
 
-    def find(self, client: Client, typed: str, home: Scope) -> Executor:
-        found = found_or_none(client.executor, typed)
-        if found is None:
-            raise missing("executor", typed, "", self.words[0])
-        return found
+    def read(self, client: Client, name: str) -> Executor:
+        return client.executor(name)
 
     def delete(self, client: Client, item: Executor) -> str:
         client.executor_delete(item.name)

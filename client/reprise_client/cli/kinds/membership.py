@@ -11,7 +11,6 @@ from rich.console import RenderableType
 
 from reprise_client.cli.exits import USAGE
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     CREATED,
     Applied,
     FieldError,
@@ -35,6 +34,8 @@ class MembershipKind(Kind["Membership"]):
     name = "Membership"
     words = ("memberships", "membership", "members", "member")
     metadata_keys = ("name", "domain", "project")
+    spec_keys = ("role",)
+    identity = ("user", "domain", "project")
     made_by = "reprise create membership USER ROLE --project DOMAIN/NAME"
     heads = ("NAME", "ROLE", "SCOPE")
     wide_heads = ("ID",)
@@ -42,9 +43,7 @@ class MembershipKind(Kind["Membership"]):
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(spec.get("role"), str):
             yield "spec.role", "is required, as text"
-        for key in spec:
-            if key != "role":
-                yield f"spec.{key}", "is not a known field"
+        yield from self.unknown_fields(spec)
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
@@ -72,14 +71,8 @@ class MembershipKind(Kind["Membership"]):
     def field_path(self, name: str) -> str:
         return "spec.role" if name == "role" else f"metadata.{'name' if name == 'user' else name}"
 
-    def document(self, item: Membership) -> dict[str, Any]:
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.user, **Scope.at(item.place).metadata},
-            "spec": {"role": item.role},
-            "status": {"id": item.id},
-        }
+    def metadata(self, item: Membership) -> dict[str, str]:
+        return {"name": item.user, **Scope.at(item.place).metadata}
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Membership]:
         """Return the memberships.

@@ -24,7 +24,7 @@ from reprise_client.cli.kinds.base import (
     found_or_none,
     missing,
 )
-from reprise_client.cli.output import facts, grid, heading, numbered
+from reprise_client.cli.output import facts, grid, heading, numbered, plain
 from reprise_client.cli.rule_words import backoff_words, either, limit_words, rule_label, rule_words
 from reprise_client.cli.scope import Scope
 from reprise_client.cli.words import when
@@ -73,7 +73,7 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
         )
 
     def document(self, item: NamedRetryPolicy) -> dict[str, Any]:
-        return item.model_dump(mode="json", exclude_unset=True)
+        return plain(item)
 
     def all(self, client: Client, home: Scope | None) -> Iterable[NamedRetryPolicy]:
         if home is None:

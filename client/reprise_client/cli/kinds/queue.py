@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     CREATED,
     Applied,
     FieldError,
@@ -20,6 +19,7 @@ from reprise_client.cli.kinds.base import (
     changed,
     found_or_made,
     found_or_none,
+    listed_within,
     missing,
 )
 from reprise_client.cli.kinds.policy import PolicyKind
@@ -38,6 +38,8 @@ class QueueKind(Kind["Queue"]):
     name = "Queue"
     words = ("queues", "queue", "q")
     metadata_keys = ("name", "domain", "project")
+    spec_keys = SPEC
+    identity = ("name", "project")
     heads = ("NAME", "PROJECT", "DEFAULT", "FACTOR", "CORDONED", "POLICIES")
     wide_heads = ("SHARE", "LIMITS", "REASON", "CREATED")
 
@@ -67,20 +69,11 @@ class QueueKind(Kind["Queue"]):
     def field_path(self, name: str) -> str:
         return f"metadata.{name}" if name in {"name", "project"} else f"spec.{name}"
 
-    def document(self, item: Queue) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.name, **Scope.at(item.project).metadata},
-            "spec": {key: values[key] for key in SPEC if key in values},
-            "status": {k: v for k, v in values.items() if k not in {"name", "project", *SPEC}},
-        }
+    def metadata(self, item: Queue) -> dict[str, str]:
+        return {"name": item.name, **Scope.at(item.project).metadata}
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Queue]:
-        if home is None or home.project is not None:
-            return client.queues(project=home.address if home else None)
-        return (each for each in client.queues() if _within(each, home))
+        return listed_within(client.queues, home)
 
     def find(self, client: Client, typed: str, home: Scope) -> Queue:
         """Return the queue with this name in the project, or with the full address."""
@@ -147,10 +140,6 @@ def project_meant(client: Client, scope: Scope | None) -> str:
     if home.project is None:
         raise CommandError("a queue belongs to a project: give --project DOMAIN/NAME", USAGE)
     return home.address
-
-
-def _within(queue: Queue, home: Scope) -> bool:
-    return home.domain is None or Scope.at(queue.project).domain == home.domain
 
 
 def _default_policy(client: Client) -> str:

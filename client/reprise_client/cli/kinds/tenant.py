@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 
 from reprise_client.cli.exits import USAGE
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     CREATED,
     UNCHANGED,
     Applied,
@@ -33,22 +32,15 @@ if TYPE_CHECKING:
     from reprise_client.models import Domain, Project
 
 
-def unknown_fields(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the faults of a `spec` that must be empty."""
-    for key in spec:
-        yield f"spec.{key}", "is not a known field"
-
-
 class DomainKind(NamedKind["Domain"]):
     name = "Domain"
     words = ("domains", "domain")
-    spec_keys = ()
+    noun = "domain"
     made_by = "reprise create domain NAME"
     heads = ("NAME", "CREATED")
-    wide_heads = ()
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        return unknown_fields(spec)
+        return self.unknown_fields(spec)
 
     def apply(
         self,
@@ -66,11 +58,8 @@ class DomainKind(NamedKind["Domain"]):
     def all(self, client: Client, home: Scope | None) -> Iterable[Domain]:
         return client.domains()
 
-    def find(self, client: Client, typed: str, home: Scope) -> Domain:
-        found = found_or_none(client.domain, typed)
-        if found is None:
-            raise missing("domain", typed, "", self.words[0])
-        return found
+    def read(self, client: Client, name: str) -> Domain:
+        return client.domain(name)
 
     def delete(self, client: Client, item: Domain) -> str:
         client.domain_delete(item.name)
@@ -78,9 +67,6 @@ class DomainKind(NamedKind["Domain"]):
 
     def row(self, item: Domain, now: datetime) -> Row:
         return [item.name, when(item.created_at, now)]
-
-    def wide_row(self, item: Domain, now: datetime) -> Row:
-        return []
 
     def description(self, client: Client, item: Domain, now: datetime) -> RenderableType:
         projects = ", ".join(each.name for each in client.projects(domain=item.name))
@@ -102,13 +88,12 @@ class DomainKind(NamedKind["Domain"]):
 class ProjectKind(Kind["Project"]):
     name = "Project"
     words = ("projects", "project")
-    metadata_keys = ("name", "domain")
+    metadata_keys = identity = ("name", "domain")
     made_by = "reprise create project DOMAIN/NAME"
     heads = ("NAME", "DOMAIN", "CREATED")
-    wide_heads = ()
 
     def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        return unknown_fields(spec)
+        return self.unknown_fields(spec)
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
@@ -128,16 +113,6 @@ class ProjectKind(Kind["Project"]):
 
     def field_path(self, name: str) -> str:
         return f"metadata.{name}"
-
-    def document(self, item: Project) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.name, "domain": item.domain},
-            "spec": {},
-            "status": {k: v for k, v in values.items() if k not in {"name", "domain"}},
-        }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Project]:
         """Return the domain's projects.
@@ -165,9 +140,6 @@ class ProjectKind(Kind["Project"]):
 
     def row(self, item: Project, now: datetime) -> Row:
         return [item.name, item.domain, when(item.created_at, now)]
-
-    def wide_row(self, item: Project, now: datetime) -> Row:
-        return []
 
     def description(self, client: Client, item: Project, now: datetime) -> RenderableType:
         queues = ", ".join(each.name for each in client.queues(project=item.address))

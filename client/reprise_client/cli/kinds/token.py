@@ -10,7 +10,6 @@ from rich.console import RenderableType
 
 from reprise_client.cli.exits import USAGE
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     Applied,
     FieldError,
     How,
@@ -47,16 +46,6 @@ class TokenKind(Kind["Token"]):
         how: How,
     ) -> Applied:
         raise FieldError("kind", f"a token cannot be created from a document: use {CREATE}", USAGE)
-
-    def document(self, item: Token) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.name},
-            "spec": {},
-            "status": {key: value for key, value in values.items() if key != "name"},
-        }
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Token]:
         """Return the user's own tokens; all of them for a cluster admin if `home` is None."""

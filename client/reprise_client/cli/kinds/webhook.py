@@ -12,7 +12,6 @@ from rich.text import Text
 
 from reprise_client.cli.exits import NOT_FOUND, USAGE, CommandError
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
     Applied,
     FieldError,
     How,
@@ -20,6 +19,7 @@ from reprise_client.cli.kinds.base import (
     Row,
     changed,
     found_or_none,
+    listed_within,
     missing,
 )
 from reprise_client.cli.output import facts, grid, heading
@@ -41,6 +41,8 @@ class WebhookKind(Kind["Webhook"]):
     name = "Webhook"
     words = ("webhooks", "webhook", "wh")
     metadata_keys = ("name", "domain", "project")
+    spec_keys = SPEC
+    identity = ("id", "project")
     made_by = "reprise webhook create URL"
     heads = ("ID", "PROJECT", "URL", "EVENTS", "STATE")
     wide_heads = ("DESCRIPTION", "CREATED")
@@ -65,21 +67,11 @@ class WebhookKind(Kind["Webhook"]):
         after = client.webhook_change(before.id, **data["spec"])
         return Applied(after.id, changed(before, after, *SPEC))
 
-    def document(self, item: Webhook) -> dict[str, Any]:
-        values = item.model_dump(mode="json", exclude_unset=True)
-        return {
-            "apiVersion": API_VERSION,
-            "kind": self.name,
-            "metadata": {"name": item.id, **Scope.at(item.project).metadata},
-            "spec": {key: values[key] for key in SPEC if key in values},
-            "status": {k: v for k, v in values.items() if k not in {"id", "project", *SPEC}},
-        }
+    def metadata(self, item: Webhook) -> dict[str, str]:
+        return {"name": item.id, **Scope.at(item.project).metadata}
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Webhook]:
-        if home is None or home.project is not None:
-            return client.webhooks(project=home.address if home else None)
-        listed = client.webhooks()
-        return (e for e in listed if home.domain in {None, Scope.at(e.project).domain})
+        return listed_within(client.webhooks, home)
 
     def find(self, client: Client, typed: str, home: Scope) -> Webhook:
         """Return the webhook with this id, or with an id that starts so."""

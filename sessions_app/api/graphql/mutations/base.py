@@ -6,7 +6,7 @@ token, a document that does not fit the schema, a failure on our side) is a Grap
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import graphene
 from graphene import relay
@@ -17,7 +17,7 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.errors import code_of, extra_of
 from sessions_app.api.graphql.inputs import input_fields, path_of, plain
-from sessions_app.api.graphql.peers import field_of
+from sessions_app.api.graphql.nodes import RestObject
 from sessions_app.api.http.parsing import BODY, checked
 from sessions_app.api.http.preconditions import IF_MATCH
 from sessions_app.api.http.problems import problem_of
@@ -36,11 +36,8 @@ ErrorCode = enumeration(
 ID_HELP = "The global id or REST's id."
 
 
-class MutationError(graphene.ObjectType):
+class MutationError(RestObject):
     """Why a mutation changed nothing."""
-
-    class Meta:
-        default_resolver = field_of
 
     field = graphene.String(
         description="The path in `input` that is wrong, such as `retryPolicy.maxRetries`."
@@ -83,6 +80,10 @@ class Change(relay.ClientIDMutation):
 
     class Meta:
         abstract = True
+
+    if TYPE_CHECKING:  # graphene takes the options of a class from here, too, and has no types
+
+        def __init_subclass__(cls, **options: Any) -> None: ...
 
     checked_by: ClassVar[type[BaseModel] | None] = None
     """The model that checks the input, except for the fields that identify the object."""
@@ -128,11 +129,8 @@ class Change(relay.ClientIDMutation):
         return cls(**payload, errors=[], client_mutation_id=named)
 
 
-class Deletion(Change):
+class Deletion(Change, abstract=True):
     """The base of mutations that delete an object with an id."""
-
-    class Meta:
-        abstract = True
 
     deleted_id = graphene.ID(description="The global id of the deleted object.")
 

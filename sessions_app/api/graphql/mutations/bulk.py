@@ -15,8 +15,8 @@ from sessions_app.api.graphql.context import Context, actor_of
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
 from sessions_app.api.graphql.mutations.base import Change, MutationError, errors_of
-from sessions_app.api.graphql.nodes import with_session_keys
-from sessions_app.api.graphql.peers import Peer, Peers, belonging, field_of
+from sessions_app.api.graphql.nodes import RestObject, with_session_keys
+from sessions_app.api.graphql.peers import Peer, Peers, belonging
 from sessions_app.api.graphql.session_queries import SessionFilterInput
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.operations import bulk as calls
@@ -67,11 +67,8 @@ def _sessions(actor: Actor, name: str, rows: Sequence[Told]) -> list[Any]:
     return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
 
 
-class CreateOutcome(_Outcome, graphene.ObjectType):
+class CreateOutcome(_Outcome, RestObject):
     """The outcome of one item."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Created", "created", "exists", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID)
@@ -82,21 +79,15 @@ class CreateOutcome(_Outcome, graphene.ObjectType):
     )
 
 
-class CancelOutcome(_Outcome, graphene.ObjectType):
+class CancelOutcome(_Outcome, RestObject):
     """What became of one session."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
 
 
-class RetryOutcome(_Outcome, graphene.ObjectType):
+class RetryOutcome(_Outcome, RestObject):
     """The outcome for one session. A dry run makes no new attempt."""
-
-    class Meta:
-        default_resolver = field_of
 
     outcome = graphene.Field(_outcomes("Retried", "retried", "scheduled", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
@@ -120,11 +111,8 @@ def _peers(kind: Any, rows: Sequence[Told]) -> list[Peer[Told]]:
     return Peers(kind, rows, list).each()
 
 
-class CreateSessions(Change):
+class CreateSessions(Change, checked_by=calls.SessionsBulkCreate):
     """Submit up to 1,000 sessions. A refused session does not stop the others."""
-
-    class Meta:
-        checked_by = calls.SessionsBulkCreate
 
     class Input:
         sessions = graphene.List(graphene.NonNull(SessionInput), required=True)
@@ -133,7 +121,6 @@ class CreateSessions(Change):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk/` does."""
         outcomes = calls.sessions_create(context.actor, given)
         results = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
         return {"results": _peers(CreateOutcome, results)}
@@ -162,11 +149,8 @@ class ByFilter:
     after = graphene.ID(description="The `next` of the call before.")
 
 
-class _Some(Change):
+class _Some(Change, abstract=True):
     """The base of mutations on sessions that match a filter."""
-
-    class Meta:
-        abstract = True
 
     dry_run = graphene.Boolean()
     next = graphene.Field(
@@ -175,27 +159,20 @@ class _Some(Change):
     remaining = graphene.Int(description="The number of sessions left, counted up to 10,000.")
 
 
-class CancelSessions(_Some):
+class CancelSessions(_Some, checked_by=calls.BulkCancel):
     """Cancel the chains whose newest attempts match a filter."""
-
-    class Meta:
-        checked_by = calls.BulkCancel
 
     Input = ByFilter
     results = _results(CancelOutcome)
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk-cancel/` does."""
         done = calls.sessions_cancel(context.actor, _asked(given))
         return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
-class RetrySessions(_Some):
+class RetrySessions(_Some, checked_by=calls.BulkRetry):
     """Retry by hand the newest attempts that match a filter, within the storm limits."""
-
-    class Meta:
-        checked_by = calls.BulkRetry
 
     class Input(ByFilter):
         resources = scalars.JSON(description="Resources that replace those of the attempts before.")
@@ -204,7 +181,6 @@ class RetrySessions(_Some):
 
     @classmethod
     def perform(cls, context: Context, given: Told) -> Told:
-        """Do what `POST /sessions/bulk-retry/` does."""
         done = calls.sessions_retry(context.actor, _asked(given))
         return _outcomes_payload(RetryOutcome, done, _retried)
 

@@ -24,26 +24,19 @@ def _peer(row: Row) -> Peer[Row]:
     return single_peer(FailureCategory, row, render_categories)
 
 
-class CreateFailureCategory(Change):
+class CreateFailureCategory(Change, body=CategoryBody):
     """Create a failure category. Without a position it comes last."""
-
-    class Meta:
-        body = CategoryBody
 
     failure_category = graphene.Field(FailureCategory)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /failure-categories/` does."""
         return {"failure_category": _peer(operations.create(context.actor, given))}
 
 
-class ReplaceFailureCategory(Change):
+class ReplaceFailureCategory(Change, body=CategoryBody):
     """Create or replace a failure category. Without a position, an existing one stays where it
     is."""
-
-    class Meta:
-        body = CategoryBody
 
     Input = IfMatch
     failure_category = graphene.Field(FailureCategory)
@@ -51,24 +44,19 @@ class ReplaceFailureCategory(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /failure-categories/{name}/` does."""
         expected = expected_of(given)
         row, created = operations.put(context.actor, given["name"], given, expected)
         return {"failure_category": _peer(row), "created": created}
 
 
-class UpdateFailureCategory(Change):
+class UpdateFailureCategory(Change, body=CategoryChanges):
     """Change the position, the matchers, or both. The name stays, since rules refer to it."""
-
-    class Meta:
-        body = CategoryChanges
 
     Input = OfCategory
     failure_category = graphene.Field(FailureCategory)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /failure-categories/{name}/` does."""
         expected, name = expected_of(given), given.pop("name")
         row = operations.change(context.actor, name, given, expected)
         return {"failure_category": _peer(row)}
@@ -81,7 +69,6 @@ class DeleteFailureCategory(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /failure-categories/{name}/` does."""
         operations.delete(context.actor, given["name"], expected_of(given))
         return {"deleted_id": to_global_id("FailureCategory", given["name"])}
 

@@ -33,32 +33,24 @@ def _peer(row: Row) -> Peer[Row]:
     return single_peer(Membership, row, render_memberships)
 
 
-class CreateMembership(Change):
+class CreateMembership(Change, body=MembershipCreate):
     """Give a user a role in a project or in all projects of a domain."""
-
-    class Meta:
-        body = MembershipCreate
 
     membership = graphene.Field(Membership)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /memberships/` does."""
         return {"membership": _peer(operations.create(context.actor, given))}
 
 
-class UpdateMembership(Change):
+class UpdateMembership(Change, body=MembershipChange):
     """Change the role of a membership."""
-
-    class Meta:
-        body = MembershipChange
 
     Input = OfMembership
     membership = graphene.Field(Membership)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /memberships/{id}/` does."""
         key = _key(given)
         return {"membership": _peer(operations.change(context.actor, key, given))}
 
@@ -70,7 +62,6 @@ class DeleteMembership(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /memberships/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Membership", key)}

@@ -22,8 +22,8 @@ from sessions_app.api.http.documents import parse_yaml
 from sessions_app.api.http.parsing import BODY
 from sessions_app.api.http.problems import field_errors
 from sessions_app.api.operations import policies as operations
-from sessions_app.api.operations.policies import ScopeQuery
 from sessions_app.api.render.policy_render import policies_json
+from sessions_app.api.requests.filters import ScopeQuery
 from sessions_app.core.errors import InvalidInput
 from sessions_app.services.resources.policies import Applied
 
@@ -112,7 +112,6 @@ class CreateRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /retry-policies/` does."""
         asked = ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -128,7 +127,6 @@ class ApplyRetryPolicy(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-policies/{name}/` does."""
         expected, asked = expected_of(given), ScopeQuery(**taken_names(given))
         way, document = _document(given)
         with _named_as(way):
@@ -148,7 +146,6 @@ class DeleteRetryPolicy(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-policies/{name}/` does."""
         expected, names = expected_of(given), taken_names(given)
         name = given["name"]
         outcome = operations.delete(context.actor, name, ScopeQuery(**names), expected)

@@ -40,25 +40,18 @@ def _peer(row: Row) -> Peer[Row]:
     return single_peer(Queue, row, render_queues)
 
 
-class CreateQueue(Change):
+class CreateQueue(Change, body=QueueCreate):
     """Create a queue."""
-
-    class Meta:
-        body = QueueCreate
 
     queue = graphene.Field(Queue)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/` does."""
         return {"queue": _peer(operations.create(context.actor, given))}
 
 
-class ReplaceQueue(Change):
+class ReplaceQueue(Change, body=QueueFields):
     """Create a queue, or replace its changeable fields. Its cordon stays."""
-
-    class Meta:
-        body = QueueFields
 
     Input = OfQueueVersion
     queue = graphene.Field(Queue)
@@ -66,24 +59,19 @@ class ReplaceQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         row, created = operations.put(context.actor, name, given, expected)
         return {"queue": _peer(row), "created": created}
 
 
-class UpdateQueue(Change):
+class UpdateQueue(Change, body=QueueFields):
     """Change the given fields of a queue."""
-
-    class Meta:
-        body = QueueFields
 
     Input = OfQueueVersion
     queue = graphene.Field(Queue)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         return {"queue": _peer(operations.change(context.actor, name, given, expected))}
 
@@ -95,24 +83,19 @@ class DeleteQueue(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /queues/{domain}/{project}/{queue}/` does."""
         expected, name = expected_of(given), _name(given)
         operations.delete(context.actor, name, expected)
         return {"deleted_id": to_global_id("Queue", "/".join(name))}
 
 
-class CordonQueue(Change):
+class CordonQueue(Change, body=CordonBody):
     """Cordon a queue: it accepts sessions, but none of them is started."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfQueue
     queue = graphene.Field(Queue)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/{domain}/{project}/{queue}/cordon/` does."""
         name = _name(given)
         return {"queue": _peer(operations.cordon(context.actor, name, given))}
 
@@ -125,7 +108,6 @@ class UncordonQueue(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /queues/{domain}/{project}/{queue}/uncordon/` does."""
         return {"queue": _peer(operations.uncordon(context.actor, _name(given)))}
 
 

@@ -10,7 +10,7 @@ from sessions_app.api.graphql.mutations.scopes import OfScope, taken_names
 from sessions_app.api.graphql.shapes import type_of
 from sessions_app.api.operations import quotas as operations
 from sessions_app.api.operations.quotas import QuotasBody
-from sessions_app.api.rest.quota_views import quotas_json
+from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.shapes import session_shapes
 from sessions_app.core.errors import InvalidInput
 
@@ -27,33 +27,25 @@ def _put(context: Context, given: dict[str, Any], *, keep: bool) -> dict[str, An
     return {"quotas": quotas_json(scope)}
 
 
-class UpdateQuotas(Change):
+class UpdateQuotas(Change, body=QuotasBody):
     """Change the given limits of a project or a domain. Null removes a limit."""
-
-    class Meta:
-        body = QuotasBody
 
     Input = OfScope
     quotas = graphene.Field(type_of(session_shapes.Quotas))
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /quotas/...` does."""
         return _put(context, given, keep=True)
 
 
-class ReplaceQuotas(Change):
+class ReplaceQuotas(Change, body=QuotasBody):
     """Replace the limits of a project or a domain."""
-
-    class Meta:
-        body = QuotasBody
 
     Input = OfScope
     quotas = graphene.Field(type_of(session_shapes.Quotas))
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /quotas/...` does."""
         return _put(context, given, keep=False)
 
 
@@ -64,7 +56,6 @@ class DeleteQuotas(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /quotas/...` does."""
         operations.delete(context.actor, _names(given))
         return {}
 

@@ -30,12 +30,9 @@ def _store_settings(context: Context, given: dict[str, Any], *, keep: bool) -> d
     return {"retry_settings": render_settings(*stored)}
 
 
-class UpdateRetryDefaults(Change):
+class UpdateRetryDefaults(Change, body=DefaultsPatch):
     """Change the given fields of a scope's defaults and bounds. The policy fields in `unset`, such
     as `retryDelay`, are inherited again. All others stay as they are."""
-
-    class Meta:
-        body = DefaultsPatch
 
     Input = OfScopeVersion
     retry_defaults = graphene.Field(RetryDefaults)
@@ -47,18 +44,14 @@ class UpdateRetryDefaults(Change):
         return _store_defaults(context, given, keep=True)
 
 
-class ReplaceRetryDefaults(Change):
+class ReplaceRetryDefaults(Change, body=DefaultsBody):
     """Replace the defaults and bounds of a scope."""
-
-    class Meta:
-        body = DefaultsBody
 
     Input = OfScopeVersion
     retry_defaults = graphene.Field(RetryDefaults)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-defaults/...` does."""
         return _store_defaults(context, given, keep=False)
 
 
@@ -69,40 +62,31 @@ class DeleteRetryDefaults(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-defaults/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.defaults_delete(context.actor, names, expected)
         return {}
 
 
-class UpdateRetrySettings(Change):
+class UpdateRetrySettings(Change, body=SettingsBody):
     """Change the kill switch of a scope, or the given settings of the cluster."""
-
-    class Meta:
-        body = SettingsBody
 
     Input = OfScopeVersion
     retry_settings = graphene.Field(RetrySettings)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /retry-settings/...` does."""
         return _store_settings(context, given, keep=True)
 
 
-class ReplaceRetrySettings(Change):
+class ReplaceRetrySettings(Change, body=SettingsBody):
     """Set the kill switch of a scope, and all settings of the cluster. Absent settings get the
     shipped value."""
-
-    class Meta:
-        body = SettingsBody
 
     Input = OfScopeVersion
     retry_settings = graphene.Field(RetrySettings)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PUT /retry-settings/...` does."""
         return _store_settings(context, given, keep=False)
 
 
@@ -114,7 +98,6 @@ class DeleteRetrySettings(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /retry-settings/...` does."""
         expected, names = expected_of(given), taken_names(given)
         operations.settings_delete(context.actor, names, expected)
         return {}

@@ -19,11 +19,8 @@ class OfSession:
     id = graphene.ID(required=True, description=ID_HELP)
 
 
-class CreateSession(Change):
+class CreateSession(Change, body=SessionCreate):
     """Submit a session. If the `creationId` exists and the input is equal, return that session."""
-
-    class Meta:
-        body = SessionCreate
 
     session = graphene.Field(Session)
     created = graphene.Boolean(description="False if a session with this `creationId` existed.")
@@ -34,7 +31,6 @@ class CreateSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/` does."""
         made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
@@ -48,42 +44,33 @@ class CancelSession(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/cancel/` does."""
         session_id = uuid_of("Session", given["id"])
         operations.cancel(context.actor, session_id)
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class PreemptSession(Change):
+class PreemptSession(Change, body=SessionPreempt):
     """Preempt a run: stop it, and retry it as its policies say. The call can be repeated."""
-
-    class Meta:
-        body = SessionPreempt
 
     Input = OfSession
     session = graphene.Field(Session)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/preempt/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         operations.preempt(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(session_id))}
 
 
-class RetrySession(Change):
+class RetrySession(Change, body=SessionRetry):
     """Retry a session by hand, at once. No budget is charged. The new attempt gets the resources of
     the one before; given resources replace them."""
-
-    class Meta:
-        body = SessionRetry
 
     Input = OfSession
     session = graphene.Field(Session, description="The new attempt.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /sessions/{id}/retry/` does."""
         session_id = uuid_of("Session", given.pop("id"))
         child_id = operations.retry(context.actor, session_id, given)
         return {"session": session_found(context.actor, str(child_id))}

@@ -19,17 +19,13 @@ from sessions_app.api.operations import tenants as operations
 from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
 
 
-class CreateDomain(Change):
+class CreateDomain(Change, body=DomainCreate):
     """Create a domain without projects."""
-
-    class Meta:
-        body = DomainCreate
 
     domain = graphene.Field(Domain)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /domains/` does."""
         return {
             "domain": single_peer(
                 Domain, operations.domain_create(context.actor, given), render_domains
@@ -45,22 +41,17 @@ class DeleteDomain(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /domains/{domain}/` does."""
         operations.domain_delete(context.actor, given["name"])
         return {"deleted_id": to_global_id("Domain", given["name"])}
 
 
-class CreateProject(Change):
+class CreateProject(Change, body=ProjectCreate):
     """Create a project and its default queue."""
-
-    class Meta:
-        body = ProjectCreate
 
     project = graphene.Field(Project)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /projects/` does."""
         return {
             "project": single_peer(
                 Project, operations.project_create(context.actor, given), render_projects
@@ -76,7 +67,6 @@ class DeleteProject(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /projects/{domain}/{project}/` does."""
         operations.project_delete(context.actor, *split_address(given["project"]))
         return {"deleted_id": to_global_id("Project", given["project"])}
 

@@ -13,12 +13,9 @@ from sessions_app.api.operations import tokens as operations
 from sessions_app.api.operations.tokens import TokenCreate
 
 
-class CreateToken(Change):
+class CreateToken(Change, body=TokenCreate):
     """Create a token. It grants no more than the token of this call. A token created in a browser's
     session ends only at `expiresAt`."""
-
-    class Meta:
-        body = TokenCreate
 
     token = graphene.Field(Token)
     secret = graphene.String(
@@ -27,7 +24,6 @@ class CreateToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /tokens/` does."""
         made, secret = operations.create(context.actor, context.token, given)
         return {"token": single_peer(Token, made, render_tokens), "secret": secret}
 
@@ -47,7 +43,6 @@ class RevokeToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /tokens/{prefix}/` does."""
         prefix = key_of("Token", given["id"])
         gone = operations.revoke(context.actor, prefix, made_with=bool(given.get("made_with")))
         return {"revoked": [each.prefix for each in gone]}

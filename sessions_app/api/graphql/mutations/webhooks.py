@@ -39,34 +39,26 @@ def _peer(row: Row) -> Peer[Row]:
     return single_peer(Webhook, row, render_webhooks)
 
 
-class CreateWebhook(Change):
+class CreateWebhook(Change, body=WebhookCreate):
     """Create a webhook of a project."""
-
-    class Meta:
-        body = WebhookCreate
 
     webhook = graphene.Field(Webhook)
     secret = graphene.String(description=_SECRET_HELP)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/` does."""
         made = operations.create(context.actor, given)
         return {"webhook": _peer(made), "secret": made.new_secret}
 
 
-class UpdateWebhook(Change):
+class UpdateWebhook(Change, body=WebhookChanges):
     """Change the given fields of a webhook."""
-
-    class Meta:
-        body = WebhookChanges
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `PATCH /webhooks/{id}/` does."""
         key = _key(given)
         return {"webhook": _peer(operations.change(context.actor, key, given))}
 
@@ -78,17 +70,13 @@ class DeleteWebhook(Deletion):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `DELETE /webhooks/{id}/` does."""
         key = _key(given)
         operations.delete(context.actor, key)
         return {"deleted_id": to_global_id("Webhook", str(key))}
 
 
-class RotateWebhookSecret(Change):
+class RotateWebhookSecret(Change, body=NewSecret):
     """Create a new secret. During the overlap, the old secret signs too."""
-
-    class Meta:
-        body = NewSecret
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
@@ -96,24 +84,19 @@ class RotateWebhookSecret(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/secret/` does."""
         key = _key(given)
         row = operations.new_secret(context.actor, key, given)
         return {"webhook": _peer(row), "secret": row.new_secret}
 
 
-class PauseWebhook(Change):
+class PauseWebhook(Change, body=CordonBody):
     """Pause the webhook. Events of the pause are sent after it is resumed."""
-
-    class Meta:
-        body = CordonBody
 
     Input = OfWebhook
     webhook = graphene.Field(Webhook)
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/pause/` does."""
         key = _key(given)
         return {"webhook": _peer(operations.pause(context.actor, key, given))}
 
@@ -126,7 +109,6 @@ class ResumeWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/resume/` does."""
         return {"webhook": _peer(operations.resume(context.actor, _key(given)))}
 
 
@@ -140,24 +122,18 @@ class PingWebhook(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/ping/` does."""
         made = operations.ping(context.actor, _key(given))
         return {"delivery": delivery_peers([made]).each()[0]}
 
 
-class RedeliverWebhook(Change):
+class RedeliverWebhook(Change, body=Redeliver, kinds={"delivery": BigInt}):
     """Send one delivery again, or all since a time, with their original ids."""
-
-    class Meta:
-        body = Redeliver
-        kinds = {"delivery": BigInt}  # graphene's Meta
 
     Input = OfWebhook
     redelivered = graphene.Int(description="The number of deliveries that are sent again.")
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        """Do what `POST /webhooks/{id}/redeliver/` does."""
         key = _key(given)
         return {"redelivered": operations.redeliver(context.actor, key, given)}
 
