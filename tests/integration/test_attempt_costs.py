@@ -34,12 +34,12 @@ class Cost(NamedTuple):
 
 COSTS = {
     # statements, commits; bytes of the log; rows inserted, updated, of these HOT, deleted; entries
-    "submit": Cost(7, 1, 2951, 3, 0, 0, 0, 15),
-    "lease": Cost(22, 2, 3163, 2, 1, 0, 0, 19.67),
-    "accept": Cost(9, 1, 2097, 1, 2, 0.76, 0, 9.06),
-    "fail": Cost(11, 1, 5650, 3, 1, 0, 1, 20.5),
-    "dispatch": Cost(11, 1, 8405, 4, 2, 0, 0, 37.5),
-    "succeed": Cost(10, 1, 3464, 2, 1, 0, 1, 19),
+    "submit": Cost(7, 1, 2217, 3, 0, 0, 0, 13),
+    "lease": Cost(22, 2, 2517, 2, 1, 0, 0, 17.67),
+    "accept": Cost(9, 1, 1632, 1, 2, 0.7, 0, 9.19),
+    "fail": Cost(11, 1, 5038, 3, 1, 0, 1, 19.5),
+    "dispatch": Cost(11, 1, 7015, 4, 2, 0, 0, 34.5),
+    "succeed": Cost(10, 1, 2846, 2, 1, 0, 1, 18),
 }
 WAL_TOLERANCE = 0.05
 TOLERANCE = 0.02
