@@ -102,7 +102,7 @@ def test_a_misspelt_variable_is_mentioned() -> None:
         ("BROKER_URL", "redis://:hunter2@host", "Reprise works with RabbitMQ"),
         ("REPRISE_ENCRYPTION_KEYS", "hunter2", "each key must have 32 random characters or more"),
         ("REPRISE_ENCRYPTION_KEYS", f"{LONG},{LONG}", "a key is repeated"),
-        ("REPRISE_ENCRYPTION_KEYS", ",", "it names nothing"),
+        ("REPRISE_ENCRYPTION_KEYS", ",", "must not be empty"),
         ("REPRISE_ALLOWED_HOSTS", "https://a.example.org", "'https://a.example.org' is not a host"),
         ("REPRISE_ALLOWED_HOSTS", "a.example.org:8000", "'a.example.org:8000' is not a host"),
         ("REPRISE_CSRF_TRUSTED_ORIGINS", "a.example.org", "'a.example.org' is not an origin"),

@@ -21,7 +21,7 @@ def test_it_says_what_it_did(command: Command, drained: FakeServer) -> None:
     assert result.exit_code == 0
     said = "executor/gpu-1 draining: 7 runs asked to stop, 2 leases taken back, 8 left\n"
     assert result.stdout == said
-    assert "1 of them are never retried and run on; --force ends them" in result.stderr
+    assert "1 of them are never retried and continue; --force ends them" in result.stderr
     assert drained.calls[0].body == {"reason": "new kernel", "force": False}
 
 

@@ -161,8 +161,8 @@ def test_what_is_not_there_says_where_it_was_looked_for(
     [
         (["get", "widgets"], "the kinds are: domains, projects, memberships"),
         (["get", "polices"], "there is no kind 'polices' (did you mean policies?)"),
-        (["describe", "policy"], "see: reprise get policies"),
-        (["delete", "defaults"], "say whose"),
+        (["describe", "policy"], "give a NAME; to list them: reprise get policies"),
+        (["delete", "defaults"], "give cluster, DOMAIN or DOMAIN/NAME"),
         (["get", "policy/a", "b"], "not both"),
         (["get", "policies", "--project", "vision"], "--project takes DOMAIN/NAME"),
         (["get", "policies", "--project", "a/b", "--domain", "c"], "not in the domain c"),

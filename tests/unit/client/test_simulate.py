@@ -219,7 +219,7 @@ def test_faults_are_told_at_their_place(command: Command, server: FakeServer, dr
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "give what is to be tried"),
+        ([], "give what to simulate"),
         (["--retries", "1", "--last", "30"], "--last takes a number of s, m, h, d or w"),
         (["--retries", "1", "--last", "1d", "--since", "2030-01-01T00:00:00Z"], "not both"),
         (["--retries", "1", "--last", "999999999d"], "--last is too long"),
