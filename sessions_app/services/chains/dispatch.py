@@ -121,16 +121,16 @@ def _postpone(
 
 def _postponed(session: LockedSession, slot: datetime) -> Change:
     due_at = fact(slot)
-    told = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
-    return Change(session, {}, [Event("session.retry_postponed", told)])
+    facts = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
+    return Change(session, {}, [Event("session.retry_postponed", facts)])
 
 
 def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
     if not sessions:
         return
     decisions_hold([session.id for session in sessions])
-    told = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
-    event = Event("session.retry_postponed", told)
+    facts = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
+    event = Event("session.retry_postponed", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.HELD.value}, [event]) for s in sessions],
         now=now,
@@ -160,8 +160,8 @@ def _resume(limit: int) -> int:
         if decisions[s.id].state == "held" and scopes[s.project_id].settings.mode is Mode.ON
     ]
     decisions_resume([session.id for session in ready], now=now)
-    told = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
-    event = Event("session.retry_scheduled", told)
+    facts = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
+    event = Event("session.retry_scheduled", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
         now=now,

@@ -214,7 +214,7 @@ def _request(
     requests = [_asked_for(each.retry, due[each.tip.id]) for each in attempts]
     decisions_request(requests, by=asked.by)
     pairs = list(zip(attempts, requests, strict=True))
-    sessions_change([_waiting(each.tip, told, asked.by) for each, told in pairs], now=now)
+    sessions_change([_waiting(each.tip, request, asked.by) for each, request in pairs], now=now)
     audit_append([_audit(each, due[each.tip.id], asked.by) for each in attempts], now=now)
     wakeups.retries_due_after_commit([due[each.tip.id] for each in attempts], now=now)
 
@@ -228,17 +228,17 @@ def _asked_for(retry: Retry, slot: datetime) -> RetryRequest:
     return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources)
 
 
-def _waiting(tip: LockedSession, asked: RetryRequest, by: str) -> Change:
-    due_at = fact(asked.due_at)
-    facts = {
+def _waiting(tip: LockedSession, request: RetryRequest, by: str) -> Change:
+    due_at = fact(request.due_at)
+    decision = {
         "state": "scheduled",
         "due_at": due_at,
-        "paid_by": asked.paid_by,
-        "used": asked.used,
-        "limit": asked.limit,
+        "paid_by": request.paid_by,
+        "used": request.used,
+        "limit": request.limit,
     }
-    told = {"reason": OVER_THE_LIMIT, "by": by, "due_at": due_at, "decision": facts}
-    event = Event("session.retry_scheduled", told)
+    facts = {"reason": OVER_THE_LIMIT, "by": by, "due_at": due_at, "decision": decision}
+    event = Event("session.retry_scheduled", facts)
     return Change(tip, {"retry_state": RetryState.SCHEDULED.value}, [event])
 
 
