@@ -11,7 +11,7 @@ from retry.engine.decide import Mode
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
     LockedSession,
     StoredDecision,
@@ -105,11 +105,13 @@ def _postpone(
     now: datetime,
 ) -> dict[UUID, datetime]:
     """Give slots to retries without one. Return the times of those whose slot is in the future."""
-    unpaced = [session for session in ready if not decisions[session.id].paced]
-    slots = slots_reserve([session.queue_id for session in unpaced], pace_of(scopes), now=now)
+    without_slot = [session for session in ready if not decisions[session.id].paced]
+    slots = slots_reserve(
+        [session.queue_id for session in without_slot], storm_limits_of(scopes), now=now
+    )
     late = {
         session.id: (session, slot)
-        for session, slot in zip(unpaced, slots, strict=True)
+        for session, slot in zip(without_slot, slots, strict=True)
         if slot > now
     }
     if late:

@@ -17,7 +17,7 @@ from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
     LockedChain,
     LockedSession,
@@ -108,7 +108,7 @@ def sessions_retry(
         _uncancel(attempts, now)
         freed = [(each.tip.queue_id, slot) for each in attempts if (slot := each.slot(now))]
         slots_release(freed, now=now)
-        slots_count([each.tip.queue_id for each in attempts], pace_of(scopes), now=now)
+        slots_count([each.tip.queue_id for each in attempts], storm_limits_of(scopes), now=now)
         children = children_create([each.retry for each in attempts], scopes, now=now)
     made = {each.tip.id: child.id for each, child in zip(attempts, children, strict=True)}
     return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
@@ -131,7 +131,7 @@ def sessions_retry_paced(
         now = database_now()
         new = [each for each in attempts if each.slot(now) is None]
         queues = [each.tip.queue_id for each in new]
-        slots = slots_reserve(queues, pace_of(scopes), now=now, dry_run=dry_run)
+        slots = slots_reserve(queues, storm_limits_of(scopes), now=now, dry_run=dry_run)
         due = {each.tip.id: each.slot(now) or now for each in attempts}
         due |= {each.tip.id: slot for each, slot in zip(new, slots, strict=True)}
         late = [each for each in attempts if due[each.tip.id] > now]
