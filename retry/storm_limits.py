@@ -18,7 +18,7 @@ Key = tuple[int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StormLimits:
     """The storm limits: retries a minute of cluster and queue, at least 1; None: no limit."""
 
     cluster: int | None = None
@@ -48,8 +48,8 @@ class SlotBook:
     Afterwards `given` holds the number of slots given, by queue and minute.
     """
 
-    def __init__(self, pace: Pace, first: int, taken: Mapping[Key, int]):
-        self._pace = pace
+    def __init__(self, storm_limits: StormLimits, first: int, taken: Mapping[Key, int]):
+        self._storm_limits = storm_limits
         self._taken = Counter(taken)
         # Slots are never returned here, so a minute that was full stays full.
         self._cluster_open = first
@@ -58,8 +58,8 @@ class SlotBook:
 
     def take(self, queue: int) -> Slot:
         """Return the first free slot for a retry of `queue`; slots fill a minute evenly."""
-        limits = self._pace.limits(queue)
-        lane = None if self._pace.queue is None else queue
+        limits = self._storm_limits.limits(queue)
+        lane = None if self._storm_limits.queue is None else queue
         minute = max(self._open.get(lane, 0), self._first_of_cluster())
         while any(self._taken[counted, minute] >= limit for counted, limit in limits):
             minute += 1
@@ -71,7 +71,7 @@ class SlotBook:
         return Slot(minute, offset)
 
     def _first_of_cluster(self) -> int:
-        limit = self._pace.cluster
+        limit = self._storm_limits.cluster
         while limit is not None and self._taken[None, self._cluster_open] >= limit:
             self._cluster_open += 1
         return self._cluster_open

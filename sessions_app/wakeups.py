@@ -17,7 +17,7 @@ from importlib import import_module
 from django.db import connection, transaction
 
 from loglines.context import binding, bound
-from sessions_app.db.failpoints import reach
+from sessions_app.db.failpoints import failpoint
 from sessions_app.models.webhooks import webhooks_any
 
 logger = logging.getLogger(__name__)
@@ -183,13 +183,13 @@ def _send_hint(task: str, due_at: float, origin: str) -> None:
 def _send(task: str, countdown: int | None) -> None:
     # By name: tasks import services, which import this, and some are of the rooms above.
     module, _, name = task.rpartition(".")
-    reach("hint.before_send")
+    failpoint("hint.before_send")
     try:
         found = getattr(import_module(module), name)
         found.apply_async(countdown=countdown, retry_policy=_ONCE_MORE)
     except Exception as error:  # noqa: BLE001  # any failure of any broker: the sweep comes anyway
         logger.info("hint dropped: %s", error)
-    reach("hint.after_send")
+    failpoint("hint.after_send")
 
 
 def _webhooks_wanted() -> bool:
@@ -203,7 +203,7 @@ def _webhooks_wanted() -> bool:
 
 
 def _notify_work() -> None:
-    reach("notify.before_send")
+    failpoint("notify.before_send")
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {WORK_CHANNEL}")
@@ -211,7 +211,7 @@ def _notify_work() -> None:
         logger.info("NOTIFY dropped: %s", error)
     finally:
         connection.close()
-    reach("notify.after_send")
+    failpoint("notify.after_send")
 
 
 publisher = Publisher()

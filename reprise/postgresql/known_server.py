@@ -15,7 +15,7 @@ from psycopg import errors
 
 from reprise.upkeep.restored import FAILOVER, jump_over, server_stored, store_server
 from sessions_app.audit.context import ENGINE
-from sessions_app.db.failpoints import reach
+from sessions_app.db.failpoints import failpoint
 from sessions_app.locks import AdvisoryLock
 
 logger = logging.getLogger(__name__)
@@ -56,8 +56,8 @@ def _take_over(connection: "psycopg.Connection[Any]") -> None:
             jumps = max(1, now.timeline - before.timeline) if same else 1
             jump_over(connection, by=ENGINE, action=FAILOVER, jumps=jumps)
         store_server(connection)
-        reach("failover.before_commit")
-    reach("failover.after_commit")
+        failpoint("failover.before_commit")
+    failpoint("failover.after_commit")
     if before is not None:
         logger.warning(
             "the database is on another server than before (%s -> %s): fencing tokens and event "

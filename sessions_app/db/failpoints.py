@@ -47,7 +47,7 @@ _ONCE = os.environ.get("REPRISE_FAILPOINT_ONCE")
 _FILE = os.environ.get("REPRISE_FAILPOINT_FILE")
 
 
-def reach(name: str) -> None:
+def failpoint(name: str) -> None:
     """Kill this process if this is the chosen failpoint."""
     if _TARGET is None and _LOG is None and _FILE is None:
         return

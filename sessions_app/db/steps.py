@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from sessions_app.db.deferred import closing
-from sessions_app.db.failpoints import reach
+from sessions_app.db.failpoints import failpoint
 
 
 @contextmanager
@@ -18,5 +18,5 @@ def atomic_step(step: str) -> Iterator[None]:
     with transaction.atomic():
         with closing():
             yield
-        reach(f"{step}.before_commit")
-    reach(f"{step}.after_commit")
+        failpoint(f"{step}.before_commit")
+    failpoint(f"{step}.after_commit")

@@ -13,7 +13,7 @@ from retry.engine.decide import Mode, Settings
 from retry.policies.inline import Bounds, InlinePolicy
 from retry.policies.matching import CompiledCategory
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
-from retry.storm_limits import Pace
+from retry.storm_limits import StormLimits
 from sessions_app.in_force.named_policies import CATEGORIES, compiled_categories
 from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
 
@@ -32,7 +32,7 @@ class RetryScope:
     """The layers of defaults below the policy of a new session."""
     categories: tuple[CompiledCategory, ...]
     """The failure categories, which belong to the cluster."""
-    pace: Pace
+    storm_limits: StormLimits
     """The storm limits, which also belong to the cluster."""
 
 
@@ -77,13 +77,13 @@ def scope_of(text: str) -> RetryScope:
     if limit is None:
         limit = DEFAULT_GLOBAL_MAX_RETRIES
     # A limit of 0 would postpone forever; the switches are for that.
-    pace = Pace(*[None if each is None else max(each, 1) for each in per_minute])
+    storm_limits = StormLimits(*[None if each is None else max(each, 1) for each in per_minute])
     return RetryScope(
         Settings(_strictest(modes), limit),
         merge_bounds([(layer, Bounds.model_validate(each)) for layer, each in _layers(bounds)]),
         tuple((layer, InlinePolicy.model_validate(each)) for layer, each in _layers(policies)),
         compiled_categories(categories),
-        pace,
+        storm_limits,
     )
 
 
@@ -92,9 +92,9 @@ def _layers(values: Iterable[Any]) -> list[tuple[Layer, Any]]:
     return [pair for pair in zip(_LAYERS, values, strict=True) if pair[1] is not None]
 
 
-def pace_of(scopes: Mapping[int, RetryScope]) -> Pace:
+def storm_limits_of(scopes: Mapping[int, RetryScope]) -> StormLimits:
     """Return the storm limits; they are the cluster's, so any of the scopes has them."""
-    return next((scope.pace for scope in scopes.values()), Pace())
+    return next((scope.storm_limits for scope in scopes.values()), StormLimits())
 
 
 def _strictest(modes: Iterable[str | None]) -> Mode:

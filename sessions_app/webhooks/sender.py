@@ -15,7 +15,7 @@ import httpcore
 import httpx
 from standardwebhooks import Webhook
 
-from sessions_app.db.failpoints import reach
+from sessions_app.db.failpoints import failpoint
 from sessions_app.webhooks.rules import Answer, retry_after
 from sessions_app.webhooks.url_guard import Guard, Refused
 
@@ -109,9 +109,9 @@ class Attempt:
         with httpcore.HTTPConnection(
             url.origin, ssl_context=_tls(), network_backend=self._backend
         ) as connection:
-            reach("webhook.before_send")
+            failpoint("webhook.before_send")
             response = connection.handle_request(request)
-            reach("webhook.after_send")
+            failpoint("webhook.after_send")
             return _answer(response)
 
 

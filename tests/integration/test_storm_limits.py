@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
-from retry.storm_limits import Pace
+from retry.storm_limits import StormLimits
 from sessions_app import wakeups
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import (
@@ -41,7 +41,7 @@ from tests.invariants import check_all
 from tests.racing import race
 
 MINUTE = timedelta(minutes=1)
-RETRY_PACE = Pace(cluster=3, queue=2)
+STORM_LIMITS = StormLimits(cluster=3, queue=2)
 
 
 def limits(cluster: int | None = None, queue: int | None = None) -> None:
@@ -160,8 +160,8 @@ def test_a_gap_is_filled_by_who_can_use_it(at: Project, owner: User) -> None:
     now = database_now()
     other = Queue.objects.get(pk=queue(at).pk)
     here = Queue.objects.get(project=at, is_default=True)
-    first = slots_reserve([here.pk] * 5, RETRY_PACE, now=now)
-    second = slots_reserve([other.pk] * 3, RETRY_PACE, now=now)
+    first = slots_reserve([here.pk] * 5, STORM_LIMITS, now=now)
+    second = slots_reserve([other.pk] * 3, STORM_LIMITS, now=now)
     assert minutes_after(now, first) == [0, 0, 1, 1, 2]
     assert minutes_after(now, second) == [0, 1, 2]
 
@@ -252,7 +252,7 @@ def test_many_cost_as_many_statements_as_few(at: Project, owner: User) -> None:
     limits(cluster=1, queue=1)
     due(at, owner, 1)
     retries_dispatch()
-    slots_reserve([], RETRY_PACE, now=database_now())
+    slots_reserve([], STORM_LIMITS, now=database_now())
     assert statements(1) == statements(40) <= 14
 
 

@@ -125,7 +125,7 @@ def children_create(
         ],
         now=now,
     )
-    _tell(pairs, now)
+    _change_parents(pairs, now)
     audit_append(_audits(pairs, scopes), now=now)
     wakeups.work_after_commit()
     return children
@@ -217,7 +217,8 @@ def _insert_children(pairs: _Pairs, now: datetime) -> None:
         cursor.execute(_INSERT_CHILDREN, {"now": now, **arrays(_GIVEN, *zip(*pairs, strict=True))})
 
 
-def _tell(pairs: _Pairs, now: datetime) -> None:
+def _change_parents(pairs: _Pairs, now: datetime) -> None:
+    """Mark the parents as retried. Write their events and the first ones of the children."""
     changes = [
         Change(
             retry.parent,
@@ -234,17 +235,17 @@ def _tell(pairs: _Pairs, now: datetime) -> None:
 
 
 def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:
-    told: dict[str, object] = {"next_session_id": str(child.id), "paid_by": retry.paid_by}
+    facts: dict[str, object] = {"next_session_id": str(child.id), "paid_by": retry.paid_by}
     if retry.resources is not None:
-        told["resources"] = retry.resources
+        facts["resources"] = retry.resources
     if retry.decision is not None:
-        told["decision"] = {
+        facts["decision"] = {
             "state": "dispatched",
             "next_session_id": str(child.id),
             "dispatched_by": retry.by,
             **retry.payment,
         }
-    return told
+    return facts
 
 
 def submitted_facts(counters: dict[str, int], retry: Retry | None = None) -> dict[str, object]:

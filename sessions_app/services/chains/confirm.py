@@ -42,6 +42,6 @@ def decisions_confirm(sessions: Sequence[LockedSession], *, now: datetime) -> di
 
 
 def _brought_forward(session: LockedSession, due_at: datetime) -> Change:
-    told = {"reason": "the end of the run is confirmed", "due_at": fact(due_at)}
-    event = Event("session.retry_scheduled", {**told, "decision": {"due_at": fact(due_at)}})
+    facts = {"reason": "the end of the run is confirmed", "due_at": fact(due_at)}
+    event = Event("session.retry_scheduled", {**facts, "decision": {"due_at": fact(due_at)}})
     return Change(session, {}, [event])

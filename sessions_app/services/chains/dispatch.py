@@ -11,7 +11,7 @@ from retry.engine.decide import Mode
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
     LockedSession,
     StoredDecision,
@@ -105,11 +105,13 @@ def _postpone(
     now: datetime,
 ) -> dict[UUID, datetime]:
     """Give slots to retries without one. Return the times of those whose slot is in the future."""
-    unpaced = [session for session in ready if not decisions[session.id].paced]
-    slots = slots_reserve([session.queue_id for session in unpaced], pace_of(scopes), now=now)
+    without_slot = [session for session in ready if not decisions[session.id].paced]
+    slots = slots_reserve(
+        [session.queue_id for session in without_slot], storm_limits_of(scopes), now=now
+    )
     late = {
         session.id: (session, slot)
-        for session, slot in zip(unpaced, slots, strict=True)
+        for session, slot in zip(without_slot, slots, strict=True)
         if slot > now
     }
     if late:
@@ -121,16 +123,16 @@ def _postpone(
 
 def _postponed(session: LockedSession, slot: datetime) -> Change:
     due_at = fact(slot)
-    told = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
-    return Change(session, {}, [Event("session.retry_postponed", told)])
+    facts = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
+    return Change(session, {}, [Event("session.retry_postponed", facts)])
 
 
 def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
     if not sessions:
         return
     decisions_hold([session.id for session in sessions])
-    told = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
-    event = Event("session.retry_postponed", told)
+    facts = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
+    event = Event("session.retry_postponed", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.HELD.value}, [event]) for s in sessions],
         now=now,
@@ -160,8 +162,8 @@ def _resume(limit: int) -> int:
         if decisions[s.id].state == "held" and scopes[s.project_id].settings.mode is Mode.ON
     ]
     decisions_resume([session.id for session in ready], now=now)
-    told = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
-    event = Event("session.retry_scheduled", told)
+    facts = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
+    event = Event("session.retry_scheduled", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
         now=now,

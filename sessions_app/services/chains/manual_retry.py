@@ -17,7 +17,7 @@ from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, pace_of, retry_scopes
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
     LockedChain,
     LockedSession,
@@ -108,7 +108,7 @@ def sessions_retry(
         _uncancel(attempts, now)
         freed = [(each.tip.queue_id, slot) for each in attempts if (slot := each.slot(now))]
         slots_release(freed, now=now)
-        slots_count([each.tip.queue_id for each in attempts], pace_of(scopes), now=now)
+        slots_count([each.tip.queue_id for each in attempts], storm_limits_of(scopes), now=now)
         children = children_create([each.retry for each in attempts], scopes, now=now)
     made = {each.tip.id: child.id for each, child in zip(attempts, children, strict=True)}
     return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
@@ -131,7 +131,7 @@ def sessions_retry_paced(
         now = database_now()
         new = [each for each in attempts if each.slot(now) is None]
         queues = [each.tip.queue_id for each in new]
-        slots = slots_reserve(queues, pace_of(scopes), now=now, dry_run=dry_run)
+        slots = slots_reserve(queues, storm_limits_of(scopes), now=now, dry_run=dry_run)
         due = {each.tip.id: each.slot(now) or now for each in attempts}
         due |= {each.tip.id: slot for each, slot in zip(new, slots, strict=True)}
         late = [each for each in attempts if due[each.tip.id] > now]
@@ -214,7 +214,7 @@ def _request(
     requests = [_asked_for(each.retry, due[each.tip.id]) for each in attempts]
     decisions_request(requests, by=asked.by)
     pairs = list(zip(attempts, requests, strict=True))
-    sessions_change([_waiting(each.tip, told, asked.by) for each, told in pairs], now=now)
+    sessions_change([_waiting(each.tip, request, asked.by) for each, request in pairs], now=now)
     audit_append([_audit(each, due[each.tip.id], asked.by) for each in attempts], now=now)
     wakeups.retries_due_after_commit([due[each.tip.id] for each in attempts], now=now)
 
@@ -228,17 +228,17 @@ def _asked_for(retry: Retry, slot: datetime) -> RetryRequest:
     return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources)
 
 
-def _waiting(tip: LockedSession, asked: RetryRequest, by: str) -> Change:
-    due_at = fact(asked.due_at)
-    facts = {
+def _waiting(tip: LockedSession, request: RetryRequest, by: str) -> Change:
+    due_at = fact(request.due_at)
+    decision = {
         "state": "scheduled",
         "due_at": due_at,
-        "paid_by": asked.paid_by,
-        "used": asked.used,
-        "limit": asked.limit,
+        "paid_by": request.paid_by,
+        "used": request.used,
+        "limit": request.limit,
     }
-    told = {"reason": OVER_THE_LIMIT, "by": by, "due_at": due_at, "decision": facts}
-    event = Event("session.retry_scheduled", told)
+    facts = {"reason": OVER_THE_LIMIT, "by": by, "due_at": due_at, "decision": decision}
+    event = Event("session.retry_scheduled", facts)
     return Change(tip, {"retry_state": RetryState.SCHEDULED.value}, [event])
 
 

@@ -110,7 +110,7 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
         "finished_at": now,
         "exit_code": exit_code_of(end.termination),
         "node": end.termination.node[:NODE_LENGTH],
-        "status_message": _message(end),
+        "status_message": _end_message(end),
         "retry_state": RetryState.SUCCEEDED.value,
         "retry_cause": "",
         "failure_category": "",
@@ -137,15 +137,15 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     facts["decision"] = decision_fact(decision)
     retry_event = _RETRY_EVENTS.get(RetryState(decision.retry_state))
     if retry_event:
-        events.append(Event(retry_event, _told(decision)))
+        events.append(Event(retry_event, _retry_facts(decision)))
     return Change(session, values, events)
 
 
-def _told(decision: Decision) -> dict[str, Any]:
-    told: dict[str, Any] = {"reason": decision.reason, "cause": decision.cause.value}
+def _retry_facts(decision: Decision) -> dict[str, Any]:
+    facts: dict[str, Any] = {"reason": decision.reason, "cause": decision.cause.value}
     if decision.due_at is not None:
-        told |= {"delay": decision.delay, "due_at": fact(decision.due_at)}
-    return told
+        facts |= {"delay": decision.delay, "due_at": fact(decision.due_at)}
+    return facts
 
 
 def _status(termination: Termination) -> Status:
@@ -154,7 +154,7 @@ def _status(termination: Termination) -> Status:
     return Status.TERMINATED if termination.status == "terminated" else Status.ERROR
 
 
-def _message(end: End) -> str:
+def _end_message(end: End) -> str:
     if end.message:
         return end.message[:STATUS_MESSAGE_LENGTH]
     termination = end.termination
@@ -162,7 +162,7 @@ def _message(end: End) -> str:
         return ""
     code = exit_code_of(termination)
     words = (termination.reason, termination.message or termination.pod_message)
-    said = ": ".join(part for part in words if part)
-    if not said and code is not None:
-        said = f"exit code {code}"
-    return (said or str(classify(termination)))[:STATUS_MESSAGE_LENGTH]
+    message = ": ".join(part for part in words if part)
+    if not message and code is not None:
+        message = f"exit code {code}"
+    return (message or str(classify(termination)))[:STATUS_MESSAGE_LENGTH]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
-from retry.storm_limits import Key, Pace, Slot, SlotBook
+from retry.storm_limits import Key, Slot, SlotBook, StormLimits
 from sessions_app.db.bulk import array, columns
 from sessions_app.locks import lock_slots
 
@@ -37,30 +37,30 @@ _TAKE_BACK = """
 
 
 def slots_reserve(
-    queue_ids: Sequence[int], pace: Pace, *, now: datetime, dry_run: bool = False
+    queue_ids: Sequence[int], storm_limits: StormLimits, *, now: datetime, dry_run: bool = False
 ) -> list[datetime]:
     """Return when retries of these queues may go: `now`, or in a later minute; in their order.
 
     Takes their slots, unless it is a `dry_run`. Without limits no statement runs.
     """
-    if not pace.limited or not queue_ids:
+    if not storm_limits.limited or not queue_ids:
         return [now] * len(queue_ids)
     lock_slots()
     this_minute = _minute_of(now)
-    book = SlotBook(pace, this_minute, _taken(queue_ids, this_minute))
+    book = SlotBook(storm_limits, this_minute, _taken(queue_ids, this_minute))
     slots = [book.take(queue_id) for queue_id in queue_ids]
     if not dry_run:
         _give(book.given, this_minute)
     return [now if slot.minute == this_minute else _moment(slot) for slot in slots]
 
 
-def slots_count(queue_ids: Sequence[int], pace: Pace, *, now: datetime) -> None:
+def slots_count(queue_ids: Sequence[int], storm_limits: StormLimits, *, now: datetime) -> None:
     """Count retries that go now in spite of the limits; less room is left for others."""
-    if not pace.limited or not queue_ids:
+    if not storm_limits.limited or not queue_ids:
         return
     lock_slots()
     this_minute = _minute_of(now)
-    counted = (queue for each in queue_ids for queue, _ in pace.limits(each))
+    counted = (queue for each in queue_ids for queue, _ in storm_limits.limits(each))
     _give(Counter((queue, this_minute) for queue in counted), this_minute)
 
 

@@ -102,11 +102,11 @@ def _stop(tips: Sequence[LockedSession], by: str, now: datetime) -> None:
 
 
 def _no_retry(tip: LockedSession, by: str) -> Change:
-    told = {"by": by, "decision": {"state": "cancelled"}}
+    facts = {"by": by, "decision": {"state": "cancelled"}}
     return Change(
         tip,
         {"retry_state": RetryState.CANCELLED.value},
-        [Event("session.retry_cancelled", told)],
+        [Event("session.retry_cancelled", facts)],
     )
 
 

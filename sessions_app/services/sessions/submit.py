@@ -54,8 +54,8 @@ class Submission:
         asked = self.retry_policy.model_fields_set or self.retry_policies
         if self.session_type == "batch" or not asked:
             return ()
-        told = "the retry policy has no effect: only batch sessions are retried"
-        return (f"{told}, and this one is {self.session_type}",)
+        no_effect = "the retry policy has no effect: only batch sessions are retried"
+        return (f"{no_effect}, and this one is {self.session_type}",)
 
     def digest(self, queue: Queue) -> str:
         """Return the SHA-256 of the request, without the `creation_id` and the values of secrets.

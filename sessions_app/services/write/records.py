@@ -32,8 +32,8 @@ def record_save(
     """
     with _on_behalf(record, verb, by), transaction.atomic():
         stored = lock_record(record)
-        told = None if fields is None or stored is None else fields
-        record.save(update_fields=_concrete(record, told))
+        update_fields = None if fields is None or stored is None else fields
+        record.save(update_fields=_concrete(record, update_fields))
         for name, members in (many or {}).items():
             getattr(record, name).set(members)
 

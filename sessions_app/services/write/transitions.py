@@ -196,8 +196,8 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
     if not rows:
         return
     webhooks_after_commit()
-    if told := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
-        transaction.on_commit(lambda: _tell(told))
+    if to_log := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
+        transaction.on_commit(lambda: _log_events(to_log))
     sessions = [row.session for row in rows]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -221,13 +221,13 @@ def _level(event_type: str) -> int:
     return logging.INFO if event_type in _FAILED else logging.DEBUG
 
 
-def _tell(rows: Sequence[tuple[int, EventRow]]) -> None:
+def _log_events(rows: Sequence[tuple[int, EventRow]]) -> None:
     for level, row in rows:
         session = row.session
-        told = {
+        extra = {
             "session_id": str(session.id),
             "root_session_id": str(session.root_id),
             "attempt": session.retry_count,
             "change": row.type,
         }
-        logger.log(level, "session", extra=told)
+        logger.log(level, "session", extra=extra)
