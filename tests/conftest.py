@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -104,12 +105,15 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     """Between tests Django empties every table, also the one that lets nobody do so."""
     from django.db import connection
 
+    from reprise.monitoring import disk
+
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE sessions_app_auditentry DISABLE TRIGGER audit_kept_whole")
         cursor.execute("SHOW is_superuser")
         (may_skip_triggers,) = cursor.fetchone()
-    if may_skip_triggers == "off":
-        yield
-        return
-    with patch.object(connection.ops, "sql_flush", _empty):
+    with ExitStack() as stack:
+        # Who asked a server for its health has started it; it would keep the database from going.
+        stack.callback(disk.watch.stop)
+        if may_skip_triggers == "on":
+            stack.enter_context(patch.object(connection.ops, "sql_flush", _empty))
         yield

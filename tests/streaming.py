@@ -1,5 +1,6 @@
 """A web server in this process, and readers of its streams of events."""
 
+import gc
 import json
 import socket
 import threading
@@ -25,11 +26,15 @@ def served() -> Iterator[str]:
     """The URL of a front that serves the test's database."""
     with listen("127.0.0.1", 0) as listener:
         web = Web(get_wsgi_application(), listener)
+        thresholds = gc.get_threshold()
         web.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/v2/"
         finally:
             web.stop()
+            # A server of its own process need not leave it as it was.
+            gc.unfreeze()
+            gc.set_threshold(*thresholds)
 
 
 @dataclass(frozen=True)
