@@ -32,9 +32,11 @@ def served() -> Iterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/v2/"
         finally:
             web.stop()
-            # A server of its own process need not leave it as it was.
+            # A server of its own process need not leave it as it was. Whoever is cancelled while it
+            # connects leaves a cycle that holds the connection.
             gc.unfreeze()
             gc.set_threshold(*thresholds)
+            gc.collect()
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_a_policy_of_a_project_is_found_from_within_it(shell: Shell, training: N
     taken = own.replace("name: own", "name: training")
     refused = shell("reprise apply -f - --project default/default", stdin=taken)
     assert refused.returncode == 5
-    assert "which this one would hide" in refused.stderr
+    assert "which this one would shadow" in refused.stderr
     assert shell("reprise delete policy own").stdout == "retrypolicy/default/default/own deleted\n"
 
 
@@ -134,7 +134,7 @@ def test_armadas_commands_work_as_its_users_type_them(shell: Shell, tmp_path: Pa
     (tmp_path / "retry-policy.yaml").write_text(f"{infra}---\n{text}")
     typed = (
         (0, "create -f ./retry-policy.yaml", "retrypolicy/infrastructure created, revision 1"),
-        (5, "create -f ./retry-policy.yaml", "it is there already"),
+        (5, "create -f ./retry-policy.yaml", "it exists"),
         (0, "get retrypolicy infrastructure", "infrastructure  cluster"),
         (0, "get retry-policy infrastructure -o yaml", "apiVersion: reprise/v1"),
         (0, "update -f ./retry-policy.yaml", "retrypolicy/ml-training unchanged, revision 1"),
@@ -153,7 +153,7 @@ def test_armadas_commands_work_as_its_users_type_them(shell: Shell, tmp_path: Pa
         (0, "delete queue ml-queue", "queue/default/default/ml-queue deleted"),
         (0, "delete retrypolicy infrastructure", "retrypolicy/infrastructure deleted"),
         (0, "delete retry-policy ml-training", "retrypolicy/ml-training deleted"),
-        (3, "update -f ./retry-policy.yaml", "there is none yet"),
+        (3, "update -f ./retry-policy.yaml", "it does not exist"),
     )
     (tmp_path / "chains.yaml").write_text("terminations: [{conditions: [Preempted]}]\n")
     for code, command, told in typed:

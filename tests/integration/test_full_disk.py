@@ -153,7 +153,7 @@ def test_an_outage_is_told_once_and_survived(
 ) -> None:
     caplog.set_level(logging.INFO, disk.__name__)
     watch.start("web")
-    until(tried_at, "it tries")
+    until(lambda: watch.refused(time.monotonic()) == "", "it knows")
     refused: list[int] = []
 
     def refuse(*_: object) -> Any:

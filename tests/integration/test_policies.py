@@ -111,7 +111,7 @@ class TestScopes:
         apply("ml", ConfigScope(project=sibling))
         apply("ml", ConfigScope(project=far))
         for scope in (CLUSTER, ConfigScope(domain=at.domain)):
-            with pytest.raises(Conflict, match="would hide"):
+            with pytest.raises(Conflict, match="would shadow"):
                 apply("ml", scope)
         apply("wide", ConfigScope(domain=at.domain))
         for scope in (CLUSTER, ConfigScope(project=at)):

@@ -144,7 +144,7 @@ def test_what_is_archived_can_be_read_and_not_changed(api: Api, work: Project) -
     for verb in ("cancel", "retry"):
         refused = api.post(f"{path}{verb}/")
         assert refused.status_code == 409
-        assert "only in the log" in refused.json()["detail"]
+        assert "only in the event log" in refused.json()["detail"]
     assert api.get(f"{path}logs/").status_code == 404
     stranger = Api(token(user(project=project("far", domain="globex"))))
     for part in ("", "attempts/", "retry-decision/", "events/", "logs/"):

@@ -118,7 +118,8 @@ def test_a_tenant_by_the_command(reprise: Command) -> None:
     assert (Domain.objects.count(), Project.objects.count(), Membership.objects.count()) == (0,) * 3
     assert "there is no project" in reprise("describe project acme/ml", code=3).stderr
     assert "DOMAIN/NAME" in reprise("create project ml", code=2).stderr
-    assert "where?" in reprise("create membership mia viewer", code=2).stderr
+    refused = reprise("create membership mia viewer", code=2).stderr
+    assert "give --project DOMAIN/NAME or --domain" in refused
 
 
 def test_what_get_prints_can_be_applied_again(reprise: Command, tmp_path: Path) -> None:

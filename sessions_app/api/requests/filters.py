@@ -205,7 +205,7 @@ class AuditFilter(PageQuery):
     @model_validator(mode="after")
     def _object_by_type(self) -> Self:
         if self.object_id is not None and self.object_type is None:
-            raise InvalidInput({"object_id": ["needs the object_type, too"]})
+            raise InvalidInput({"object_id": ["requires object_type"]})
         return self
 
     def wanted(self) -> Wanted:
