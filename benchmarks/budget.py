@@ -51,7 +51,7 @@ _REQUESTS = re.compile(r'^reprise_http_requests_total\{door="([^"]*)".*?route="(
 
 @dataclass(frozen=True)
 class Cost:
-    """What a number of jobs cost."""
+    """The costs of a number of jobs."""
 
     attempts: int
     seconds: float

@@ -42,7 +42,7 @@ DUE_SECONDS = 0.01
 
 @dataclass
 class Stage:
-    """What the calls of one stage cost."""
+    """The costs of the calls of one stage."""
 
     sessions: int = 0
     server: float = 0.0

@@ -29,7 +29,7 @@ _TABLES = """
 
 @dataclass
 class Writes:
-    """What was written into one table and its indexes."""
+    """The writes to one table and its indexes."""
 
     inserted: int = 0
     updated: int = 0
@@ -44,7 +44,7 @@ class Writes:
 
 @dataclass
 class Written:
-    """What was written between two places of the log."""
+    """The writes between two places of the log."""
 
     size: int = 0
     """Bytes, without images of pages."""

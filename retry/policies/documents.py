@@ -80,7 +80,7 @@ class BackoffPart(Part):
 
 
 class AntiAffinity(Part):
-    """Whether the next attempt avoids the node of the failed one."""
+    """Avoidance of the failed attempt's node by the next one."""
 
     mode: AvoidMode
 
@@ -93,7 +93,7 @@ class MemoryGrowth(Part):
 
 
 class ResourcesPart(Part):
-    """How the resources of the next attempt change."""
+    """Changes of the resources for the next attempt."""
 
     memory: MemoryGrowth
 

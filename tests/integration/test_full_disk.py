@@ -1,9 +1,7 @@
 """A full disk as each process of the server finds it: by itself, asked or not."""
 
 import logging
-import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from reprise.models import Heartbeat
 from reprise.monitoring import disk
 from sessions_app.instruments import registry
 from tests.acceptance.running import Program
-from tests.integration.test_operations import database_url, full_disk
+from tests.integration.test_operations import database_url, full_disk, program_run
 from tests.observability import RULES
 from tests.waiting import until
 
@@ -215,13 +213,7 @@ disk.watch.stop()
 
 
 def test_a_forked_process_leaves_the_connection_to_its_parent() -> None:
-    environ = {
-        **os.environ,
-        "DATABASE_URL": database_url(),
-        "DJANGO_SETTINGS_MODULE": "reprise.settings",
-    }
-    command = [sys.executable, "-W", "error", "-c", FORK]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    done = program_run(FORK)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -107,15 +107,20 @@ def database_url() -> str:
     return f"postgres://{account}@{host}{port}/{found['NAME']}{query}"
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_forked_worker_uses_connections_of_its_own() -> None:
+def program_run(code: str) -> "subprocess.CompletedProcess[str]":
+    """Run code in a process of its own, on the test's database."""
     environ = {
         **os.environ,
         "DATABASE_URL": database_url(),
         "DJANGO_SETTINGS_MODULE": "reprise.settings",
     }
-    command = [sys.executable, "-W", "error", "-c", FORK]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_forked_worker_uses_connections_of_its_own() -> None:
+    done = program_run(FORK)
     assert done.returncode == 0, done.stderr
 
 

@@ -17,6 +17,7 @@ from retry.policies.inline import (
     parse_policy_json,
     whole,
 )
+from tests.unit.retry.model import SHIPPED
 from tests.unit.retry.strategies import json_values, policies
 
 
@@ -261,25 +262,7 @@ def test_what_stored_policies_leave_out_never_changes() -> None:
     A new field needs no line: no stored policy was meant to have another value.
     """
     assert dump_stored(InlinePolicy()) == "{}"
-    left_out: dict[str, Any] = {
-        "max_retries": 0,
-        "max_preemption_retries": None,
-        "retry_delay": 60.0,
-        "backoff": "fixed",
-        "backoff_multiplier": 2.0,
-        "max_retry_delay": 3600.0,
-        "jitter": "deterministic",
-        "jitter_ratio": 0.25,
-        "eligible_causes": [
-            *("agent_transient", "deadline_exceeded", "evicted", "image_pull_failure"),
-            *("kernel_nonzero_exit", "limit_exceeded", "oom_killed", "preempted"),
-            *("scheduler_timeout", "start_failure", "unknown"),
-        ],
-        "retry_on_exit_codes": [],
-        "no_retry_on_exit_codes": [],
-        "max_chain_duration": None,
-        "emit_retry_events": True,
-    }
+    left_out = {**SHIPPED, "emit_retry_events": True}
     assert {name: whole({})[name] for name in left_out} == left_out
 
 
